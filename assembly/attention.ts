@@ -1,0 +1,263 @@
+// Scaled dot-product attention, forward, fused and tiled: out = softmax(scale * Q K^T + bias) V, the scores never stored.
+//
+//   s_ij = scale * (q_i . k_j) + bias_ij;  p_ij = exp(s_ij - max_j s_ij);  out_i = sum_j p_ij v_j / sum_j p_ij;
+//   lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm)
+// Shapes and strides: AttentionParams. Query head h reads key/value head floor(h * numKvHeads / numHeads).
+// Work range [begin, end): items (b * numHeads + h) * ceil(lq / BLOCK_Q) + block of queries.
+// Reads query, key, value and mask (up to READ_SLACK past their ends), writes out and lse exactly.
+// Scratch: attentionScratchBytes(d, dv), 16-byte aligned, no other memory: independent of lq and lk.
+// Edges: a masked key never reaches the result, NaN and Infinity included; a row without keys gives out 0, lse -Infinity;
+//   NaN in a live key or query reaches exactly the rows that see it; weights below 1e-30 of the largest are 0.
+// Order over keys: blocks of BLOCK_K from key 0, in order, each block summed in order and then added; it depends on lk alone.
+// Accuracy: at most twice the error of the same computation in plain float32 (test/attention.test.ts).
+// Method: FlashAttention's online softmax (Dao et al. 2022, algorithm 1). Scores are kept transposed, tile[key][8 queries]:
+//   vector lanes are queries, so max, exp and sum need no horizontal step, K and V are read where they stand by
+//   broadcasts, and the finished weights are already the packed operand of the second product.
+import { BLOCK_K, BLOCK_Q, NR } from "./config";
+import { SMALLEST_WEIGHT, expNonPositive } from "./exp";
+import { EMPTY, PARTIAL, endKey, firstKey, maskTile } from "./mask";
+import { COLUMNS, RESCALE, ROWS, STORE, panel } from "./microkernel";
+import { packRows } from "./pack";
+import { AttentionParams, MASK_ADDITIVE } from "./params";
+import { logSumExp } from "./log";
+import { fma, loadPartial, storeTransposed4 } from "./simd";
+
+// Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
+// d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
+@inline const STATS_BYTES: usize = 96; // rowMax[8], rowSum[8], rescale[8]
+@inline const PANELS: usize = (BLOCK_Q + NR - 1) / NR;
+@inline const TILE_BYTES: usize = (<usize>BLOCK_K) << 5;
+
+@inline
+function panelBytes(d: i32, dv: i32): usize {
+  return STATS_BYTES + (((<usize>d) + dv) << 5);
+}
+
+/** Bytes of scratch that one caller of `attention` needs. */
+export function attentionScratchBytes(d: i32, dv: i32): usize {
+  return PANELS * panelBytes(d, dv) + 2 * TILE_BYTES;
+}
+
+/** Work items of a problem: one for each head and block of queries. */
+export function attentionWorkItems(batch: i32, numHeads: i32, lq: i32): i32 {
+  return batch * numHeads * ((lq + BLOCK_Q - 1) / BLOCK_Q);
+}
+
+export function attention(params: AttentionParams, begin: i32, end: i32): void {
+  const blocks = (params.lq + BLOCK_Q - 1) / BLOCK_Q;
+  for (let item = begin; item < end; ++item) {
+    const head = item / blocks;
+    attendBlock(params, head / params.numHeads, head % params.numHeads, (item % blocks) * BLOCK_Q);
+  }
+}
+
+/** Rows [q0, q0 + BLOCK_Q) of head h: all key blocks they see, each used by every panel while it is in cache. */
+function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
+  const rows = min(BLOCK_Q, params.lq - q0);
+  const hKv = <i32>((<i64>h) * params.numKvHeads / params.numHeads);
+  const q = params.query + ((<usize>b * params.queryBatch + <usize>h * params.queryHead + <usize>q0 * params.queryRow) << 2);
+  const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << 2);
+  const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << 2);
+  const maskBytes: usize = params.maskKind == MASK_ADDITIVE ? 2 : 0;
+  const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead + <usize>q0 * params.maskRow) << maskBytes);
+  const position = q0 + load<i32>(params.queryOffsets + ((<usize>b) << 2));
+  const kvLength = load<i32>(params.kvLengths + ((<usize>b) << 2));
+
+  startPanels(params, q, rows);
+  const first = firstKey(params, position);
+  const last = endKey(params, position + rows - 1, kvLength);
+  for (let k0 = first - first % BLOCK_K; k0 < last; k0 += BLOCK_K) {
+    attendKeys(params, k, v, mask, position, rows, k0, min(k0 + BLOCK_K, kvLength));
+  }
+  const outRow = <usize>params.outRow << 2;
+  const out = params.out + ((<usize>b * params.outBatch + <usize>h * params.outHead + <usize>q0 * params.outRow) << 2);
+  const lse: usize = params.lse == 0 ? 0 : params.lse + (<usize>((b * params.numHeads + h) * params.lq + q0) << 2);
+  for (let r = 0, panel = params.scratch; r < rows; r += NR, panel += panelBytes(params.d, params.dv)) {
+    const count = min(NR, rows - r);
+    finishPanel(params, panel, out + (<usize>r) * outRow, outRow, count);
+    if (lse != 0) storeLse(panel, lse + ((<usize>r) << 2), count);
+  }
+}
+
+/** Packs scale * Q^T and clears the statistics and outputs of each panel. */
+function startPanels(params: AttentionParams, q: usize, rows: i32): void {
+  const rowQ = <usize>params.queryRow << 2;
+  let panel = params.scratch;
+  for (let r = 0; r < rows; r += NR) {
+    const none = f32x4.splat(-Infinity);
+    v128.store(panel, none);
+    v128.store(panel, none, 16);
+    memory.fill(panel + 32, 0, STATS_BYTES - 32);
+    packRows(params.d, min(NR, rows - r), params.scale, q + (<usize>r) * rowQ, rowQ, panel + STATS_BYTES);
+    memory.fill(panel + STATS_BYTES + (<usize>params.d << 5), 0, <usize>params.dv << 5);
+    panel += panelBytes(params.d, params.dv);
+  }
+}
+
+/** One block of keys [k0, k1) for every panel: scores, online softmax, out += weights * values. */
+function attendKeys(
+  params: AttentionParams, k: usize, v: usize, mask: usize, position: i32, rows: i32, k0: i32, k1: i32,
+): void {
+  const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
+  const step = panelBytes(params.d, params.dv);
+  const tile = params.scratch + PANELS * step, bias = tile + TILE_BYTES;
+  const maskRow = (<usize>params.maskRow) << (params.maskKind == MASK_ADDITIVE ? 2 : 0);
+  let finite = -1; // whether the block of V holds no NaN or Infinity: asked at most once, by a partial panel
+  for (let r = 0, panel = params.scratch; r < rows; r += NR, panel += step) {
+    const count = min(NR, rows - r);
+    const begin = max(k0, firstKey(params, position + r));
+    const end = min(k1, endKey(params, position + r + count - 1, k1));
+    if (begin >= end) continue;
+    const visible = maskTile(params, mask + (<usize>r) * maskRow, position + r, count, begin, end, bias);
+    if (visible == EMPTY) continue;
+    const keys = end - begin;
+    const values = v + (<usize>begin) * rowV;
+    const outT = panel + STATS_BYTES + (<usize>params.d << 5);
+    scores(keys, params.d, k + (<usize>begin) * rowK, rowK, panel + STATS_BYTES, tile);
+    if (visible == PARTIAL) {
+      addBias(keys, tile, bias);
+      softmaxTile(true, keys, tile, bias, panel);
+      if (finite < 0) finite = isFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
+      if (finite == 1) accumulate(keys, params.dv, values, rowV, panel, tile, outT);
+      else accumulateGuarded(keys, params.dv, values, rowV, panel, tile, outT);
+    } else {
+      softmaxTile(false, keys, tile, bias, panel);
+      accumulate(keys, params.dv, values, rowV, panel, tile, outT);
+    }
+  }
+}
+
+/** tile[key][8] = K (scale Q)^T. */
+function scores(keys: i32, d: i32, k: usize, rowK: usize, qT: usize, tile: usize): void {
+  const none = f32x4.splat(0);
+  panel(ROWS, STORE, false, keys, d, k, rowK, 4, qT, 32, tile, 32, 8, none, none, false);
+}
+
+/** outT[column][8] = outT * rescale + V^T weights. */
+function accumulate(keys: i32, dv: i32, v: usize, rowV: usize, stats: usize, weights: usize, outT: usize): void {
+  const r0 = v128.load(stats, 64), r1 = v128.load(stats, 80);
+  panel(COLUMNS, RESCALE, false, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, false);
+}
+
+/** The same where V holds NaN or Infinity and some keys are masked for some rows only. */
+function accumulateGuarded(keys: i32, dv: i32, v: usize, rowV: usize, stats: usize, weights: usize, outT: usize): void {
+  const r0 = v128.load(stats, 64), r1 = v128.load(stats, 80);
+  panel(COLUMNS, RESCALE, true, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, false);
+}
+
+/** Adds the bias; a removed key becomes -Infinity by selection, whatever its score, so NaN behind a mask is gone. */
+function addBias(keys: i32, tile: usize, bias: usize): void {
+  const removed = f32x4.splat(-Infinity);
+  for (let k = 0; k < keys; ++k, tile += 32, bias += 32) {
+    const b0 = v128.load(bias), b1 = v128.load(bias, 16);
+    v128.store(tile, v128.bitselect(removed, f32x4.add(v128.load(tile), b0), f32x4.eq(b0, removed)));
+    v128.store(tile, v128.bitselect(removed, f32x4.add(v128.load(tile, 16), b1), f32x4.eq(b1, removed)), 16);
+  }
+}
+
+/** -Infinity (no key so far) as 0, so that -Infinity - max is -Infinity and never NaN. */
+@inline
+function finiteMax(m: v128): v128 {
+  return v128.andnot(m, f32x4.eq(m, f32x4.splat(-Infinity)));
+}
+
+/**
+ * Scores to weights in place, by the running maximum of each lane; stats: rowMax, rowSum, and rescale, the factor for
+ * what was summed before. Where MASKED, the weight of a removed key is -0 (see GUARDED in microkernel.ts).
+ */
+@inline
+function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: usize): void {
+  const old0 = v128.load(stats), old1 = v128.load(stats, 16);
+  let m0 = old0, m1 = old1;
+  for (let k = 0, p = tile; k < keys; ++k, p += 32) {
+    m0 = f32x4.max(m0, v128.load(p));
+    m1 = f32x4.max(m1, v128.load(p, 16));
+  }
+  v128.store(stats, m0);
+  v128.store(stats, m1, 16);
+  m0 = finiteMax(m0);
+  m1 = finiteMax(m1);
+  const removed = f32x4.splat(-Infinity), minusZero = f32x4.splat(-0.0);
+  let s0 = f32x4.splat(0), s1 = s0;
+  for (let k = 0; k < keys; ++k, tile += 32) {
+    let p0 = expNonPositive(f32x4.sub(v128.load(tile), m0), SMALLEST_WEIGHT);
+    let p1 = expNonPositive(f32x4.sub(v128.load(tile, 16), m1), SMALLEST_WEIGHT);
+    s0 = f32x4.add(s0, p0);
+    s1 = f32x4.add(s1, p1);
+    if (masked) {
+      p0 = v128.or(p0, v128.and(minusZero, f32x4.eq(v128.load(bias), removed)));
+      p1 = v128.or(p1, v128.and(minusZero, f32x4.eq(v128.load(bias, 16), removed)));
+      bias += 32;
+    }
+    v128.store(tile, p0);
+    v128.store(tile, p1, 16);
+  }
+  const r0 = expNonPositive(f32x4.sub(old0, m0), SMALLEST_WEIGHT), r1 = expNonPositive(f32x4.sub(old1, m1), SMALLEST_WEIGHT);
+  v128.store(stats, fma(v128.load(stats, 32), r0, s0), 32);
+  v128.store(stats, fma(v128.load(stats, 48), r1, s1), 48);
+  v128.store(stats, r0, 64);
+  v128.store(stats, r1, 80);
+}
+
+/** True if no element of `rows` rows of n floats is NaN or Infinity: those times 0 are NaN. */
+function isFinite(rows: i32, n: i32, v: usize, rowV: usize): bool {
+  const zero = f32x4.splat(0);
+  let sum = zero;
+  for (let i = 0; i < rows; ++i, v += rowV) {
+    let j = 0;
+    for (; j + 4 <= n; j += 4) sum = f32x4.add(sum, f32x4.mul(v128.load(v + ((<usize>j) << 2)), zero));
+    if (j < n) sum = f32x4.add(sum, f32x4.mul(loadPartial(v + ((<usize>j) << 2), n - j, zero), zero));
+  }
+  return !v128.any_true(f32x4.ne(sum, sum));
+}
+
+/** 1 / rowSum, and 0 for a row without keys. */
+@inline
+function inverseSum(stats: usize, offset: usize): v128 {
+  const sum = v128.load(stats + 32 + offset);
+  return v128.andnot(f32x4.div(f32x4.splat(1), sum), f32x4.eq(sum, f32x4.splat(0)));
+}
+
+/** Divides by the sums and transposes the panel's out^T into `count` rows of out. */
+function finishPanel(params: AttentionParams, panel: usize, out: usize, outRow: usize, count: i32): void {
+  const outT = panel + STATS_BYTES + (<usize>params.d << 5);
+  const dv = params.dv;
+  for (let half: usize = 0; half < 2 && <i32>half * 4 < count; ++half) {
+    const inverse = inverseSum(panel, half << 4);
+    const lanes = min(4, count - <i32>half * 4);
+    const from = outT + (half << 4);
+    const to = out + (half << 2) * outRow;
+    let c = 0;
+    if (lanes == 4) {
+      for (; c + 4 <= dv; c += 4) finishSquare(from + ((<usize>c) << 5), to + ((<usize>c) << 2), outRow, inverse);
+    }
+    for (; c < dv; ++c) finishColumn(from + ((<usize>c) << 5), to + ((<usize>c) << 2), outRow, inverse, lanes);
+  }
+}
+
+/** Four columns of out^T, four lanes each, to a 4 x 4 square of out. */
+@inline
+function finishSquare(from: usize, to: usize, outRow: usize, inverse: v128): void {
+  storeTransposed4(
+    to, outRow, f32x4.mul(v128.load(from), inverse), f32x4.mul(v128.load(from, 32), inverse),
+    f32x4.mul(v128.load(from, 64), inverse), f32x4.mul(v128.load(from, 96), inverse),
+  );
+}
+
+/** One column of out^T to the first `lanes` rows of out. */
+@inline
+function finishColumn(from: usize, to: usize, outRow: usize, inverse: v128, lanes: i32): void {
+  const r = f32x4.mul(v128.load(from), inverse);
+  v128.store32_lane(to, r, 0);
+  if (lanes > 1) v128.store32_lane(to + outRow, r, 1);
+  if (lanes > 2) v128.store32_lane(to + 2 * outRow, r, 2);
+  if (lanes > 3) v128.store32_lane(to + 3 * outRow, r, 3);
+}
+
+/** lse of the panel's rows. */
+function storeLse(stats: usize, lse: usize, count: i32): void {
+  for (let i = 0; i < count; ++i) {
+    const at = (<usize>i) << 2;
+    f32.store(lse + at, logSumExp(f32.load(stats + at), f32.load(stats + at, 32)));
+  }
+}

@@ -1,0 +1,32 @@
+// Tuning constants, all of them. Exported as Wasm globals, so TypeScript reads them and never repeats them.
+// No @inline here: re-exporting an @inline constant crashes asc 0.28.20.
+
+/**
+ * Rows of a register tile. MR x NR/4 accumulators, NR/4 columns vectors and one broadcast must fit
+ * the 15 xmm registers an engine can allocate on x86-64 (the 16th is its scratch): 5*2 + 2 + 1 = 13.
+ */
+export const MR: i32 = 5;
+
+/** Columns of a register tile: two 128-bit vectors. */
+export const NR: i32 = 8;
+
+/** Depth of a packed panel of B: KC x NR floats = 8 KiB, a sixth of a 48 KiB L1 cache. */
+export const KC: i32 = 256;
+
+/** Rows of A walked while one panel of B stays in L1: MC x KC floats = 120 KiB of L2. */
+export const MC: i32 = 120;
+
+/** Columns of B packed at once: KC x NC floats = 1 MiB, half of a 2 MiB L2 cache. */
+export const NC: i32 = 1024;
+
+/** Up to this many rows of A, B is read in place when its rows are contiguous: packing would not pay. */
+export const DIRECT_M: i32 = 40;
+
+/** Query rows that share one pass over the keys: BLOCK_Q/NR panels reuse a block of K and V while it is in cache. */
+export const BLOCK_Q: i32 = 64;
+
+/** Keys of one step of the online softmax: a score tile of BLOCK_K x NR floats = 4 KiB stays in L1. */
+export const BLOCK_K: i32 = 128;
+
+/** Bytes that a kernel may read, never write, past the end of a tensor: one partial vector pair. */
+export const READ_SLACK: i32 = 64;

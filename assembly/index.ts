@@ -1,0 +1,55 @@
+// The export list is the ABI.
+//
+// 1. A pointer is a byte address (usize; `>>> 0` in JavaScript), 16-byte aligned unless said otherwise. Strides count elements.
+// 2. Dense kernels take BLAS order (m, n, k, alpha, a, .., b, .., beta, c, ldc); beta = 0 never reads C.
+// 3. Attention takes one AttentionParams*; its field offsets are exported here from the compiler.
+// 4. Each kernel's header states what it reads, writes and needs as scratch; `..ScratchBytes` computes the latter.
+// 5. A work range [begin, end) comes last, so that callers may split work without the kernel knowing.
+// 6. Memory from heapBase() on belongs to the caller, who keeps READ_SLACK readable bytes after the last tensor.
+// 7. Kernels allocate nothing, keep no state and validate nothing: TypeScript does, before a pointer gets here.
+// 8. The module imports nothing (the debug build: env.abort, for its assertions).
+import { AttentionParams } from "./params";
+
+export { MR, NR, KC, MC, NC, BLOCK_Q, BLOCK_K, READ_SLACK } from "./config";
+export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
+export { exp } from "./exp";
+export { scale } from "./scale";
+export {
+  softmaxRows, logSoftmaxRows, logSumExpRows, softmaxColumns, logSoftmaxColumns, logSumExpColumns,
+} from "./softmax";
+export { gemm, gemmScratchBytes } from "./gemm";
+export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
+
+/** 1 in the build that uses relaxed SIMD. */
+export const RELAXED: i32 = i32(ASC_FEATURE_RELAXED_SIMD);
+
+/** First byte that is not static data: memory from here on is the caller's. */
+export function heapBase(): usize {
+  return __heap_base;
+}
+
+export const paramsSize: usize = offsetof<AttentionParams>();
+export const paramsQuery: usize = offsetof<AttentionParams>("query");
+export const paramsKey: usize = offsetof<AttentionParams>("key");
+export const paramsValue: usize = offsetof<AttentionParams>("value");
+export const paramsOut: usize = offsetof<AttentionParams>("out");
+export const paramsLse: usize = offsetof<AttentionParams>("lse");
+export const paramsMask: usize = offsetof<AttentionParams>("mask");
+export const paramsQueryOffsets: usize = offsetof<AttentionParams>("queryOffsets");
+export const paramsKvLengths: usize = offsetof<AttentionParams>("kvLengths");
+export const paramsScratch: usize = offsetof<AttentionParams>("scratch");
+export const paramsNumHeads: usize = offsetof<AttentionParams>("numHeads");
+export const paramsNumKvHeads: usize = offsetof<AttentionParams>("numKvHeads");
+export const paramsLq: usize = offsetof<AttentionParams>("lq");
+export const paramsLk: usize = offsetof<AttentionParams>("lk");
+export const paramsD: usize = offsetof<AttentionParams>("d");
+export const paramsDv: usize = offsetof<AttentionParams>("dv");
+export const paramsQueryBatch: usize = offsetof<AttentionParams>("queryBatch");
+export const paramsKeyBatch: usize = offsetof<AttentionParams>("keyBatch");
+export const paramsValueBatch: usize = offsetof<AttentionParams>("valueBatch");
+export const paramsOutBatch: usize = offsetof<AttentionParams>("outBatch");
+export const paramsMaskKind: usize = offsetof<AttentionParams>("maskKind");
+export const paramsMaskBatch: usize = offsetof<AttentionParams>("maskBatch");
+export const paramsWindowLeft: usize = offsetof<AttentionParams>("windowLeft");
+export const paramsWindowRight: usize = offsetof<AttentionParams>("windowRight");
+export const paramsScale: usize = offsetof<AttentionParams>("scale");

@@ -1,0 +1,147 @@
+// Which keys a query sees. The only file that knows alignment, windows and masks.
+//
+// Query row i of batch b stands at position i + queryOffsets[b]; it sees key j if
+//   j < kvLengths[b],  position - windowLeft <= j <= position + windowRight,  and the mask lets it.
+// `firstKey`, `endKey` bound the keys of a run of rows. `maskTile` answers for NR rows against [k0, k1):
+//   EMPTY no row sees any key; FULL every row sees all, with no bias; PARTIAL then bias[k - k0][0..8) holds what is
+//   added to the scores, lanes being rows: -Infinity removes the key, 0 keeps it, another value is the additive mask.
+// Lanes from `count` on (past the last row) repeat the last row. Mask rows are read up to 15 bytes past their end.
+import { AttentionParams, MASK_ADDITIVE, MASK_BOOLEAN, MASK_NONE } from "./params";
+
+@inline export const EMPTY: i32 = 0;
+@inline export const PARTIAL: i32 = 1;
+@inline export const FULL: i32 = 2;
+
+/** First key that the row at `position` may see. */
+@inline
+export function firstKey(params: AttentionParams, position: i32): i32 {
+  return max(0, position - params.windowLeft);
+}
+
+/** One past the last key that the row at `position` may see. */
+@inline
+export function endKey(params: AttentionParams, position: i32, kvLength: i32): i32 {
+  return min(kvLength, position + params.windowRight + 1);
+}
+
+/** Classifies rows at positions [position, position + count) against keys [k0, k1); fills `bias` if PARTIAL. */
+export function maskTile(
+  params: AttentionParams, mask: usize, position: i32, count: i32, k0: i32, k1: i32, bias: usize,
+): i32 {
+  const inside = k0 >= position + count - 1 - params.windowLeft && k1 - 1 <= position + params.windowRight;
+  if (params.maskKind == MASK_NONE) {
+    if (inside) return FULL;
+    clearTile(k1 - k0, bias);
+  } else {
+    loadMask(params, mask, count, k0, k1, bias);
+  }
+  if (!inside) applyWindow(params, position, count, k0, k1, bias);
+  return classify(k1 - k0, bias);
+}
+
+function clearTile(keys: i32, bias: usize): void {
+  memory.fill(bias, 0, (<usize>keys) << 5);
+}
+
+/** Row `lane` of the mask, in bytes; lanes past the last row repeat it. */
+@inline
+function rowOffset(params: AttentionParams, lane: i32, count: i32, elementBytes: usize): usize {
+  return (<usize>min(lane, count - 1)) * params.maskRow * elementBytes;
+}
+
+/** Copies the mask of 8 rows, transposed, into the tile. */
+function loadMask(params: AttentionParams, mask: usize, count: i32, k0: i32, k1: i32, bias: usize): void {
+  const elementBytes: usize = params.maskKind == MASK_ADDITIVE ? 4 : 1;
+  const start = mask + (<usize>k0) * params.maskColumn * elementBytes;
+  for (let half = 0; half < 8; half += 4) {
+    const r0 = start + rowOffset(params, half, count, elementBytes);
+    const r1 = start + rowOffset(params, half + 1, count, elementBytes);
+    const r2 = start + rowOffset(params, half + 2, count, elementBytes);
+    const r3 = start + rowOffset(params, half + 3, count, elementBytes);
+    const to = bias + ((<usize>half) << 2);
+    if (params.maskColumn == 0) repeatColumn(params.maskKind, r0, r1, r2, r3, k1 - k0, to);
+    else if (params.maskKind == MASK_BOOLEAN) transposeBoolean(r0, r1, r2, r3, k1 - k0, to);
+    else transposeAdditive(r0, r1, r2, r3, k1 - k0, to);
+  }
+}
+
+/** Bias of one element whatever its kind. */
+@inline
+function biasOf(maskKind: i32, p: usize): f32 {
+  if (maskKind == MASK_ADDITIVE) return f32.load(p);
+  return load<u8>(p) != 0 ? 0 : -Infinity;
+}
+
+/** A mask that is broadcast over the keys. */
+function repeatColumn(maskKind: i32, r0: usize, r1: usize, r2: usize, r3: usize, keys: i32, to: usize): void {
+  let v = f32x4.splat(biasOf(maskKind, r0));
+  v = f32x4.replace_lane(v, 1, biasOf(maskKind, r1));
+  v = f32x4.replace_lane(v, 2, biasOf(maskKind, r2));
+  v = f32x4.replace_lane(v, 3, biasOf(maskKind, r3));
+  for (let k = 0; k < keys; ++k, to += 32) v128.store(to, v);
+}
+
+/** -Infinity in the lanes whose byte of the 4 x 4 block is 0. */
+@inline
+function biasOfBytes(zeroBytes: v128): v128 {
+  const lanes = i32x4.extend_low_i16x8_s(i16x8.extend_low_i8x16_s(zeroBytes));
+  return v128.and(lanes, f32x4.splat(-Infinity));
+}
+
+function transposeBoolean(r0: usize, r1: usize, r2: usize, r3: usize, keys: i32, to: usize): void {
+  for (let k = 0; k < keys; k += 4, to += 128) {
+    const at = <usize>k;
+    let block = v128.load32_zero(r0 + at);
+    block = v128.load32_lane(r1 + at, block, 1);
+    block = v128.load32_lane(r2 + at, block, 2);
+    block = v128.load32_lane(r3 + at, block, 3);
+    const zero = i8x16.eq(block, i8x16.splat(0));
+    const byKey = i8x16.shuffle(zero, zero, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    v128.store(to, biasOfBytes(byKey));
+    if (k + 1 < keys) v128.store(to, biasOfBytes(i32x4.shuffle(byKey, byKey, 1, 1, 1, 1)), 32);
+    if (k + 2 < keys) v128.store(to, biasOfBytes(i32x4.shuffle(byKey, byKey, 2, 2, 2, 2)), 64);
+    if (k + 3 < keys) v128.store(to, biasOfBytes(i32x4.shuffle(byKey, byKey, 3, 3, 3, 3)), 96);
+  }
+}
+
+function transposeAdditive(r0: usize, r1: usize, r2: usize, r3: usize, keys: i32, to: usize): void {
+  for (let k = 0; k < keys; ++k, to += 32) {
+    const at = (<usize>k) << 2;
+    let v = v128.load32_zero(r0 + at);
+    v = v128.load32_lane(r1 + at, v, 1);
+    v = v128.load32_lane(r2 + at, v, 2);
+    v = v128.load32_lane(r3 + at, v, 3);
+    v128.store(to, v);
+  }
+}
+
+/** Removes the keys outside each row's window. */
+function applyWindow(params: AttentionParams, position: i32, count: i32, k0: i32, k1: i32, bias: usize): void {
+  const last = i32x4.splat(position + count - 1);
+  const p0 = i32x4.min_s(i32x4.add(i32x4.splat(position), i32x4(0, 1, 2, 3)), last);
+  const p1 = i32x4.min_s(i32x4.add(i32x4.splat(position), i32x4(4, 5, 6, 7)), last);
+  const left = i32x4.splat(params.windowLeft), right = i32x4.splat(params.windowRight);
+  const low0 = i32x4.sub(p0, left), low1 = i32x4.sub(p1, left);
+  const high0 = i32x4.add(p0, right), high1 = i32x4.add(p1, right);
+  const removed = f32x4.splat(-Infinity);
+  for (let k = k0; k < k1; ++k, bias += 32) {
+    const j = i32x4.splat(k);
+    const sees0 = v128.and(i32x4.ge_s(j, low0), i32x4.le_s(j, high0));
+    const sees1 = v128.and(i32x4.ge_s(j, low1), i32x4.le_s(j, high1));
+    v128.store(bias, v128.bitselect(v128.load(bias), removed, sees0));
+    v128.store(bias, v128.bitselect(v128.load(bias, 16), removed, sees1), 16);
+  }
+}
+
+/** EMPTY if all is -Infinity, FULL if all is 0. */
+function classify(keys: i32, bias: usize): i32 {
+  const removed = f32x4.splat(-Infinity), zero = f32x4.splat(0);
+  let live = i32x4.splat(0), biased = i32x4.splat(0);
+  for (let k = 0; k < keys; ++k, bias += 32) {
+    const b0 = v128.load(bias), b1 = v128.load(bias, 16);
+    live = v128.or(live, v128.or(f32x4.ne(b0, removed), f32x4.ne(b1, removed)));
+    biased = v128.or(biased, v128.or(f32x4.ne(b0, zero), f32x4.ne(b1, zero)));
+  }
+  if (!v128.any_true(live)) return EMPTY;
+  return v128.any_true(biased) ? PARTIAL : FULL;
+}

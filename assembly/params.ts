@@ -1,0 +1,48 @@
+// The one argument of the attention kernel. TypeScript fills it through the offsets that index.ts exports, which the
+// compiler computes, so no offset is written twice; the strides of an operand stand in a row: batch, head, row. Every field is 4 bytes; strides and lengths count elements.
+
+@unmanaged
+export class AttentionParams {
+  query: usize; // float32 [batch, numHeads, lq, d], by the strides below
+  key: usize; // float32 [batch, numKvHeads, lk, d]
+  value: usize; // float32 [batch, numKvHeads, lk, dv]
+  out: usize; // float32 [batch, numHeads, lq, dv]
+  lse: usize; // float32 [batch, numHeads, lq] contiguous, or 0: not wanted
+  mask: usize; // uint8 (MASK_BOOLEAN) or float32 (MASK_ADDITIVE), by the strides below
+  queryOffsets: usize; // int32 [batch]: position of query 0
+  kvLengths: usize; // int32 [batch]: valid keys, 0 <= kvLengths[b] <= lk
+  scratch: usize; // attentionScratchBytes(d, dv) bytes
+  numHeads: i32;
+  numKvHeads: i32;
+  lq: i32;
+  lk: i32;
+  d: i32;
+  dv: i32;
+  queryBatch: i32;
+  queryHead: i32;
+  queryRow: i32;
+  keyBatch: i32;
+  keyHead: i32;
+  keyRow: i32;
+  valueBatch: i32;
+  valueHead: i32;
+  valueRow: i32;
+  outBatch: i32;
+  outHead: i32;
+  outRow: i32;
+  maskKind: i32; // MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE
+  maskBatch: i32; // a stride of 0 broadcasts the axis
+  maskHead: i32;
+  maskRow: i32;
+  maskColumn: i32; // 0 or 1
+  windowLeft: i32; // keys j >= position - windowLeft; UNBOUNDED for all
+  windowRight: i32; // keys j <= position + windowRight; causal is windowRight = 0
+  scale: f32;
+}
+
+export const MASK_NONE: i32 = 0;
+export const MASK_BOOLEAN: i32 = 1;
+export const MASK_ADDITIVE: i32 = 2;
+
+/** A window side without end: larger than any length, small enough that position + UNBOUNDED does not overflow. */
+export const UNBOUNDED: i32 = 1 << 29;

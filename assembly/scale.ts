@@ -1,0 +1,16 @@
+// y = alpha * x, elementwise: x, y count contiguous floats; y may be x. IEEE multiplication: NaN and signs as they come.
+import { loadPartial, storePartial } from "./simd";
+
+/** y[i] = alpha * x[i] for i in [begin, end). */
+export function scale(alpha: f32, x: usize, y: usize, begin: i32, end: i32): void {
+  const factor = f32x4.splat(alpha);
+  let i = begin;
+  for (; i + 4 <= end; i += 4) {
+    const at = (<usize>i) << 2;
+    v128.store(y + at, f32x4.mul(factor, v128.load(x + at)));
+  }
+  if (i < end) {
+    const at = (<usize>i) << 2;
+    storePartial(y + at, f32x4.mul(factor, loadPartial(x + at, end - i, factor)), end - i);
+  }
+}

@@ -1,0 +1,52 @@
+// Vector operations the kernels are written in. The only file that knows whether the build has relaxed SIMD:
+// multiply-add is fused where the engine fuses relaxed_madd, and two roundings in the plain build.
+
+/** a * b + c. */
+@inline
+export function fma(a: v128, b: v128, c: v128): v128 {
+  return ASC_FEATURE_RELAXED_SIMD ? f32x4.relaxed_madd(a, b, c) : f32x4.add(f32x4.mul(a, b), c);
+}
+
+/** Lane 0 + 1 + 2 + 3, as (0 + 2) + (1 + 3). */
+@inline
+export function hsum(v: v128): f32 {
+  const pairs = f32x4.add(v, i32x4.shuffle(v, v, 2, 3, 0, 1));
+  return f32x4.extract_lane(pairs, 0) + f32x4.extract_lane(pairs, 1);
+}
+
+/** Largest lane; NaN if any lane is. */
+@inline
+export function hmax(v: v128): f32 {
+  const pairs = f32x4.max(v, i32x4.shuffle(v, v, 2, 3, 0, 1));
+  return max<f32>(f32x4.extract_lane(pairs, 0), f32x4.extract_lane(pairs, 1));
+}
+
+/** The first `count` (1 to 3) floats at p, the other lanes from `fill`. */
+@inline
+export function loadPartial(p: usize, count: i32, fill: v128): v128 {
+  let v = v128.load32_lane(p, fill, 0);
+  if (count > 1) v = v128.load32_lane(p, v, 1, 4);
+  if (count > 2) v = v128.load32_lane(p, v, 2, 8);
+  return v;
+}
+
+/** Stores the first `count` (1 to 3) lanes at p. */
+@inline
+export function storePartial(p: usize, v: v128, count: i32): void {
+  v128.store32_lane(p, v, 0);
+  if (count > 1) v128.store32_lane(p, v, 1, 4);
+  if (count > 2) v128.store32_lane(p, v, 2, 8);
+}
+
+/** Transposes the 4 x 4 block held in rows r0..r3 and stores its columns `stride` bytes apart at p. */
+@inline
+export function storeTransposed4(p: usize, stride: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
+  const lo01 = i32x4.shuffle(r0, r1, 0, 4, 1, 5);
+  const hi01 = i32x4.shuffle(r0, r1, 2, 6, 3, 7);
+  const lo23 = i32x4.shuffle(r2, r3, 0, 4, 1, 5);
+  const hi23 = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
+  v128.store(p, i64x2.shuffle(lo01, lo23, 0, 2));
+  v128.store(p + stride, i64x2.shuffle(lo01, lo23, 1, 3));
+  v128.store(p + 2 * stride, i64x2.shuffle(hi01, hi23, 0, 2));
+  v128.store(p + 3 * stride, i64x2.shuffle(hi01, hi23, 1, 3));
+}

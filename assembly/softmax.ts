@@ -1,0 +1,193 @@
+// The softmax family over one axis, by log-sum-exp with the maximum subtracted: it never overflows.
+//
+//   softmax       y_j = exp(x_j - max) / sum_k exp(x_k - max)
+//   logSoftmax    y_j = (x_j - max) - log sum_k exp(x_k - max)
+//   logSumExp     y   = max + log sum_k exp(x_k - max)
+// x: [outer, n, inner], row-major, the axis in the middle; y the same shape, logSumExp [outer, inner]. y may be x.
+// `*Rows` is inner = 1 (rows contiguous: lanes run along the axis), `*Columns` any inner (lanes run along inner).
+// Work range [begin, end): rows, or for columns outer * ceil(inner / 4) groups of lanes. No scratch.
+// Ends: n = 0 writes nothing (logSumExp -Infinity); a row of -Infinity alone, or with +Infinity or NaN in it, is NaN
+//   as in torch, its logSumExp -Infinity, +Infinity or NaN.
+// Accuracy: exp within 1.5 ulp, sums in eight partial sums (rows) or in order (columns), log in float64.
+// Order per row depends on n alone. Three passes over the row (max; exp and sum; scale): it is in cache after the first.
+import { SMALLEST_NORMAL, expNonPositive } from "./exp";
+import { log, logSumExp } from "./log";
+import { hmax, hsum, loadPartial, storePartial } from "./simd";
+
+@inline const SOFTMAX: i32 = 0;
+@inline const LOG_SOFTMAX: i32 = 1;
+@inline const LOG_SUM_EXP: i32 = 2;
+
+function rowMaximum(n: i32, x: usize): f32 {
+  let m0 = f32x4.splat(-Infinity), m1 = m0;
+  let j = 0;
+  for (; j + 8 <= n; j += 8, x += 32) {
+    m0 = f32x4.max(m0, v128.load(x));
+    m1 = f32x4.max(m1, v128.load(x, 16));
+  }
+  if (j + 4 <= n) {
+    m0 = f32x4.max(m0, v128.load(x));
+    j += 4;
+    x += 16;
+  }
+  if (j < n) m1 = f32x4.max(m1, loadPartial(x, n - j, m1));
+  return hmax(f32x4.max(m0, m1));
+}
+
+/** Sum of exp(x - max); stores the terms at y where STORE_TERMS. */
+@inline
+function expSubMaxSum(storeTerms: bool, n: i32, x: usize, y: usize, rowMax: f32): f32 {
+  const m = f32x4.splat(rowMax);
+  let s0 = f32x4.splat(0), s1 = s0;
+  let j = 0;
+  for (; j + 8 <= n; j += 8, x += 32, y += 32) {
+    const e0 = expNonPositive(f32x4.sub(v128.load(x), m), SMALLEST_NORMAL);
+    const e1 = expNonPositive(f32x4.sub(v128.load(x, 16), m), SMALLEST_NORMAL);
+    if (storeTerms) {
+      v128.store(y, e0);
+      v128.store(y, e1, 16);
+    }
+    s0 = f32x4.add(s0, e0);
+    s1 = f32x4.add(s1, e1);
+  }
+  if (j + 4 <= n) {
+    const e = expNonPositive(f32x4.sub(v128.load(x), m), SMALLEST_NORMAL);
+    if (storeTerms) v128.store(y, e);
+    s0 = f32x4.add(s0, e);
+    j += 4;
+    x += 16;
+    y += 16;
+  }
+  if (j < n) {
+    const missing = f32x4.splat(-Infinity);
+    const e = expNonPositive(f32x4.sub(loadPartial(x, n - j, missing), m), SMALLEST_NORMAL);
+    if (storeTerms) storePartial(y, e, n - j);
+    s1 = f32x4.add(s1, loadLanes(e, n - j));
+  }
+  return hsum(f32x4.add(s0, s1));
+}
+
+/** The first `count` (1 to 3) lanes, the others 0: the missing lanes of a row whose maximum is -Infinity are NaN. */
+@inline
+function loadLanes(v: v128, count: i32): v128 {
+  const lanes = i32x4(0, 1, 2, 3);
+  return v128.and(v, i32x4.lt_s(lanes, i32x4.splat(count)));
+}
+
+/** y_j = x_j * factor, or (x_j - max) - shift. */
+@inline
+function finishRow(mode: i32, n: i32, x: usize, y: usize, rowMax: f32, value: f32): void {
+  const m = f32x4.splat(rowMax), f = f32x4.splat(value);
+  let j = 0;
+  for (; j + 4 <= n; j += 4, x += 16, y += 16) {
+    const v = v128.load(x);
+    v128.store(y, mode == SOFTMAX ? f32x4.mul(v, f) : f32x4.sub(f32x4.sub(v, m), f));
+  }
+  if (j < n) {
+    const v = loadPartial(x, n - j, m);
+    storePartial(y, mode == SOFTMAX ? f32x4.mul(v, f) : f32x4.sub(f32x4.sub(v, m), f), n - j);
+  }
+}
+
+@inline
+function rows(mode: i32, n: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  const stride = (<usize>n) << 2;
+  const strideY = mode == LOG_SUM_EXP ? <usize>4 : stride;
+  x += <usize>begin * stride;
+  y += <usize>begin * strideY;
+  for (let i = begin; i < end; ++i) {
+    const rowMax = rowMaximum(n, x);
+    const rowSum = expSubMaxSum(mode == SOFTMAX, n, x, y, rowMax);
+    if (mode == SOFTMAX) finishRow(mode, n, y, y, rowMax, <f32>1 / rowSum);
+    else if (mode == LOG_SOFTMAX) finishRow(mode, n, x, y, rowMax, <f32>log(rowSum));
+    else f32.store(y, logSumExp(rowMax, rowSum));
+    x += stride;
+    y += strideY;
+  }
+}
+
+export function softmaxRows(n: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  rows(SOFTMAX, n, x, y, begin, end);
+}
+
+export function logSoftmaxRows(n: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  rows(LOG_SOFTMAX, n, x, y, begin, end);
+}
+
+export function logSumExpRows(n: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  rows(LOG_SUM_EXP, n, x, y, begin, end);
+}
+
+/** Four lanes at p, or the `count` that there are. */
+@inline
+function loadGroup(p: usize, count: i32): v128 {
+  return count == 4 ? v128.load(p) : loadPartial(p, count, f32x4.splat(0));
+}
+
+@inline
+function storeGroup(p: usize, v: v128, count: i32): void {
+  if (count == 4) v128.store(p, v);
+  else storePartial(p, v, count);
+}
+
+@inline
+function logLanes(v: v128): v128 {
+  let r = f32x4.splat(<f32>log(f32x4.extract_lane(v, 0)));
+  r = f32x4.replace_lane(r, 1, <f32>log(f32x4.extract_lane(v, 1)));
+  r = f32x4.replace_lane(r, 2, <f32>log(f32x4.extract_lane(v, 2)));
+  return f32x4.replace_lane(r, 3, <f32>log(f32x4.extract_lane(v, 3)));
+}
+
+@inline
+function lseLanes(m: v128, s: v128): v128 {
+  let r = f32x4.splat(logSumExp(f32x4.extract_lane(m, 0), f32x4.extract_lane(s, 0)));
+  r = f32x4.replace_lane(r, 1, logSumExp(f32x4.extract_lane(m, 1), f32x4.extract_lane(s, 1)));
+  r = f32x4.replace_lane(r, 2, logSumExp(f32x4.extract_lane(m, 2), f32x4.extract_lane(s, 2)));
+  return f32x4.replace_lane(r, 3, logSumExp(f32x4.extract_lane(m, 3), f32x4.extract_lane(s, 3)));
+}
+
+/** One group of up to four columns: x and y point at its first element, the axis advances by `stride` bytes. */
+@inline
+function column(mode: i32, n: i32, stride: usize, x: usize, y: usize, count: i32): void {
+  let m = f32x4.splat(-Infinity), s = f32x4.splat(0);
+  for (let j = 0, p = x; j < n; ++j, p += stride) m = f32x4.max(m, loadGroup(p, count));
+  for (let j = 0, p = x, to = y; j < n; ++j, p += stride, to += stride) {
+    const e = expNonPositive(f32x4.sub(loadGroup(p, count), m), SMALLEST_NORMAL);
+    if (mode == SOFTMAX) storeGroup(to, e, count);
+    s = f32x4.add(s, e);
+  }
+  if (mode == LOG_SUM_EXP) {
+    storeGroup(y, lseLanes(m, s), count);
+    return;
+  }
+  const factor = mode == SOFTMAX ? f32x4.div(f32x4.splat(1), s) : logLanes(s);
+  for (let j = 0, p = x; j < n; ++j, p += stride, y += stride) {
+    const v = mode == SOFTMAX ? f32x4.mul(loadGroup(y, count), factor) : f32x4.sub(f32x4.sub(loadGroup(p, count), m), factor);
+    storeGroup(y, v, count);
+  }
+}
+
+@inline
+function columns(mode: i32, n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  const groups = (inner + 3) >> 2;
+  const stride = (<usize>inner) << 2;
+  for (let w = begin; w < end; ++w) {
+    const outer = <usize>(w / groups);
+    const first = (w % groups) << 2;
+    const from = x + outer * <usize>n * stride + ((<usize>first) << 2);
+    const to = y + outer * <usize>(mode == LOG_SUM_EXP ? 1 : n) * stride + ((<usize>first) << 2);
+    column(mode, n, stride, from, to, min(4, inner - first));
+  }
+}
+
+export function softmaxColumns(n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  columns(SOFTMAX, n, inner, x, y, begin, end);
+}
+
+export function logSoftmaxColumns(n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  columns(LOG_SOFTMAX, n, inner, x, y, begin, end);
+}
+
+export function logSumExpColumns(n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  columns(LOG_SUM_EXP, n, inner, x, y, begin, end);
+}

@@ -1,0 +1,8 @@
+import { mapElements } from "./elementwise.ts";
+import type { Core } from "./tensor.ts";
+import type { ElementwiseOptions, Tensor, TensorLike } from "./types.ts";
+
+/** exp(x), within 1.5 ulp on [-87, 0]; results below the smallest normal float32 are 0. */
+export function exp(core: Core, x: TensorLike, options?: ElementwiseOptions): Tensor {
+  return mapElements(core, "exp", x, options, (from, to, count) => core.kernels.exp(from, to, 0, count));
+}

@@ -1,0 +1,64 @@
+// Which of the shipped modules this engine runs, by asking it to validate the module itself: never by version.
+import { relaxed, simd } from "#wasm";
+import type { ModuleSource } from "./instance.ts";
+import type { RuntimeOptions, Variant } from "./types.ts";
+
+/** A module to instantiate, and one sentence for each better choice that was not taken. */
+export interface Choice {
+  source: ModuleSource;
+  reasons: string[];
+}
+
+const shipped: Record<Variant, string | WebAssembly.Module> = { simd, relaxed };
+const sources: { [variant in Variant]?: ModuleSource } = {};
+
+function decodeBase64(text: string): Uint8Array {
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+/** The bytes or compiled module of a variant; decoded once. */
+function sourceOf(variant: Variant): ModuleSource {
+  const module = shipped[variant];
+  sources[variant] ??= typeof module === "string" ? decodeBase64(module) : module;
+  return sources[variant];
+}
+
+/** True if the engine has every instruction of the variant. A module that is compiled already has passed. */
+function runs(variant: Variant): boolean {
+  if (typeof WebAssembly === "undefined") return false;
+  const source = sourceOf(variant);
+  return source instanceof Uint8Array ? WebAssembly.validate(source as BufferSource) : true;
+}
+
+function rejectUnsupported(variant: Variant): never {
+  throw new Error(
+    variant === "relaxed"
+      ? 'createRuntime: variant "relaxed" needs relaxed SIMD, which this engine does not have; "auto" or "simd" run here'
+      : "wasm-attention: this engine has no WebAssembly SIMD (needs Node 16.4, Chrome 91, Firefox 89, Safari 16.4 or newer)",
+  );
+}
+
+/** Chooses among the shipped modules. */
+export function chooseVariant(options: RuntimeOptions): Choice {
+  const asked = options.variant ?? "auto";
+  if (options.deterministic && asked === "relaxed") {
+    throw new TypeError('createRuntime: deterministic: true is the "simd" variant, but variant is "relaxed"');
+  }
+  const reasons: string[] = [];
+  let variant: Variant = "relaxed";
+  if (asked !== "auto") {
+    variant = asked;
+    if (asked === "simd") reasons.push('relaxed SIMD is not used: variant "simd" was asked for');
+  } else if (options.deterministic) {
+    variant = "simd";
+    reasons.push("relaxed SIMD is not used: deterministic results were asked for");
+  } else if (!runs("relaxed")) {
+    variant = "simd";
+    reasons.push("relaxed SIMD is not used: this engine does not have it");
+  }
+  if (!runs(variant)) rejectUnsupported(variant);
+  return { source: sourceOf(variant), reasons };
+}

@@ -1,0 +1,30 @@
+export { exp, info, logSoftmax, logSumExp, matmul, scale, scaledDotProductAttention, softmax, tensor } from "./functions.ts";
+export type {
+  AttentionFunction,
+  ExpFunction,
+  LogSumExpFunction,
+  MatmulFunction,
+  Operations,
+  ScaleFunction,
+  SoftmaxFunction,
+} from "./operations.ts";
+export { createRuntime, createRuntimeSync, Runtime } from "./runtime.ts";
+export { ResidentTensor } from "./tensor.ts";
+export type {
+  AttentionOptions,
+  AttentionWithLse,
+  BooleanData,
+  CausalAlignment,
+  ElementwiseOptions,
+  Layout,
+  LogSumExpOptions,
+  MaskLike,
+  MatmulOptions,
+  RuntimeInfo,
+  RuntimeOptions,
+  Shape,
+  SoftmaxOptions,
+  Tensor,
+  TensorLike,
+  Variant,
+} from "./types.ts";

@@ -1,0 +1,74 @@
+// The attnMask option: its type, its shape against [...batch, heads, queryLength, keyLength], its strides.
+import type { Strides } from "./params.ts";
+import { describe, showShape, sizeOf } from "./shapes.ts";
+import { type Core, type Operand, ResidentTensor, checkLength, readOperand, readShape } from "./tensor.ts";
+import type { BooleanData, MaskLike, Shape, TensorLike } from "./types.ts";
+
+/** A checked mask. */
+export interface Mask {
+  /** Additive masks are float32 operands; boolean ones are bytes. */
+  readonly additive: Operand | undefined;
+  readonly bytes: ArrayLike<number> | ArrayLike<boolean> | undefined;
+  readonly strides: Strides & { column: number };
+}
+
+function isByteArray(data: unknown): data is Uint8Array | Uint8ClampedArray {
+  const tag = Object.prototype.toString.call(data);
+  return ArrayBuffer.isView(data) && (tag === "[object Uint8Array]" || tag === "[object Uint8ClampedArray]");
+}
+
+/** Boolean data as an array of bytes or booleans, or undefined where it is neither. */
+function asBoolean(fn: string, data: unknown): BooleanData | undefined {
+  if (isByteArray(data)) return data;
+  if (!Array.isArray(data)) return undefined;
+  const wrong = data.findIndex((value) => typeof value !== "boolean");
+  if (wrong >= 0) {
+    throw new TypeError(`${fn}: attnMask.data as an array must hold true and false only, got ${describe(data[wrong])} at ${wrong}`);
+  }
+  return data as boolean[];
+}
+
+/**
+ * Strides of the mask read as [batch, heads, lq, lk], 0 on each axis that it broadcasts. Leading axes count as one batch
+ * axis: all as in the problem, or all 1.
+ */
+function maskStrides(fn: string, shape: Shape, target: Shape): Strides & { column: number } {
+  const rank = target.length;
+  const padded: number[] = [...new Array<number>(Math.max(rank - shape.length, 0)).fill(1), ...shape];
+  while (padded.length > rank && padded[0] === 1) padded.shift();
+  if (padded.length > rank || padded.some((length, i) => length !== 1 && length !== target[i])) {
+    throw new RangeError(`${fn}: attnMask must broadcast to [...batch, heads, queryLength, keyLength] = ${showShape(target)}, got ${showShape(shape)}`);
+  }
+  const lead = padded.slice(0, -3);
+  const same = lead.every((length, i) => length === target[i]);
+  if (!same && lead.some((length) => length !== 1)) {
+    throw new RangeError(`${fn}: the batch axes of attnMask must all be 1 or all be ${showShape(target.slice(0, -3))}, got ${showShape(lead)}`);
+  }
+  const [heads = 1, rows = 1, columns = 1] = padded.slice(-3);
+  return {
+    batch: sizeOf(lead) === 1 ? 0 : heads * rows * columns,
+    head: heads === 1 ? 0 : rows * columns,
+    row: rows === 1 ? 0 : columns,
+    column: columns === 1 ? 0 : 1,
+  };
+}
+
+/** Checks the mask against the problem; `target` is [...batch, heads, lq, lk] of rank 3 or more. */
+export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape): Mask {
+  if (!(mask instanceof ResidentTensor)) {
+    const shape = readShape(fn, "attnMask", mask);
+    const bytes = asBoolean(fn, mask.data);
+    if (bytes !== undefined) {
+      checkLength(fn, "attnMask", bytes.length, shape, isByteArray(bytes) ? bytes.buffer : undefined);
+      return { additive: undefined, bytes, strides: maskStrides(fn, shape, target) };
+    }
+    if (Object.prototype.toString.call(mask.data) !== "[object Float32Array]") {
+      throw new TypeError(
+        `${fn}: attnMask.data must be a Uint8Array, Uint8ClampedArray or array of booleans (true or non-zero = attend), ` +
+          `or a Float32Array (added to the scores), got ${describe(mask.data)}`,
+      );
+    }
+  }
+  const additive = readOperand(core, fn, "attnMask", mask as TensorLike);
+  return { additive, bytes: undefined, strides: maskStrides(fn, additive.shape, target) };
+}

@@ -1,0 +1,196 @@
+// The Wasm memory, owned by TypeScript: blocks for resident tensors, and one arena for what a call copies in and out.
+//
+// Not the allocator of the AssemblyScript runtime, whose growth doubles the memory and traps at the end of it: here the
+// size of the next growth is known before it happens, so a limit is an error with both numbers and nothing is lost.
+import type { Kernels } from "./instance.ts";
+import type { Operand } from "./tensor.ts";
+
+/** Blocks start and end on cache lines. */
+const ALIGNMENT = 64;
+const PAGE_BYTES = 65536;
+/** A 32-bit memory less one page, so that an end pointer fits 32 bits. */
+export const MAX_MEMORY_BYTES = 2 ** 32 - PAGE_BYTES;
+
+/** Bytes rounded up to whole blocks. */
+export function blockBytes(bytes: number): number {
+  return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+}
+
+export class LinearMemory {
+  /** Views of the whole memory, made anew whenever it has grown. */
+  f32: Float32Array;
+  i32: Int32Array;
+  u8: Uint8Array;
+
+  readonly #memory: WebAssembly.Memory;
+  readonly #maxBytes: number;
+  /** Free blocks in address order: starts and sizes. Neighbours never touch: they are merged. */
+  readonly #starts: number[] = [];
+  readonly #sizes: number[] = [];
+  readonly #allocated = new Map<number, number>();
+  /** End of what the allocator hands out; the bytes behind it are the slack that kernels may read. */
+  #end: number;
+  readonly #slack: number;
+  #arena = 0;
+  #arenaBytes = 0;
+  #cursor = 0;
+
+  constructor(kernels: Kernels, maxBytes: number) {
+    this.#memory = kernels.memory;
+    this.#maxBytes = maxBytes;
+    this.#slack = kernels.READ_SLACK.value;
+    const start = blockBytes(kernels.heapBase());
+    this.#end = start;
+    this.f32 = new Float32Array(this.buffer);
+    this.i32 = new Int32Array(this.buffer);
+    this.u8 = new Uint8Array(this.buffer);
+    if (this.buffer.byteLength < start + this.#slack) this.#grow(start + this.#slack, "createRuntime");
+    this.#extend();
+  }
+
+  get buffer(): ArrayBuffer {
+    return this.#memory.buffer as ArrayBuffer;
+  }
+
+  get byteLength(): number {
+    return this.buffer.byteLength;
+  }
+
+  /** A block of at least `bytes`; `caller` names the function in the error when the limit is reached. */
+  allocate(bytes: number, caller: string): number {
+    const size = Math.max(blockBytes(bytes), ALIGNMENT);
+    let index = this.#bestFit(size);
+    if (index < 0 && this.#arenaBytes > 0) {
+      this.#releaseArena(); // between calls the arena is idle: its room may be all that is missing
+      index = this.#bestFit(size);
+    }
+    if (index < 0) {
+      const last = this.#starts.length - 1;
+      const tail = last >= 0 && this.#starts[last]! + this.#sizes[last]! === this.#end ? this.#sizes[last]! : 0;
+      this.#grow(this.#end - tail + size + this.#slack, caller);
+      this.#extend();
+      index = this.#bestFit(size);
+    }
+    return this.#take(index, size);
+  }
+
+  /** Gives a block back. Only what `allocate` returned, once. */
+  free(pointer: number): void {
+    const size = this.#allocated.get(pointer);
+    if (size === undefined) throw new RangeError(`wasm-attention: free of ${pointer}, which is not allocated`);
+    this.#allocated.delete(pointer);
+    this.#insert(pointer, size);
+  }
+
+  /** Starts a call: the arena holds at least `bytes`, and the next `stage` begins at its start. */
+  reserve(bytes: number, caller: string): void {
+    if (bytes > this.#arenaBytes) {
+      this.#releaseArena();
+      this.#arena = this.allocate(bytes, caller);
+      this.#arenaBytes = this.#allocated.get(this.#arena)!;
+    }
+    this.#cursor = this.#arena;
+  }
+
+  /** The next `bytes` of the arena. */
+  stage(bytes: number): number {
+    const pointer = this.#cursor;
+    this.#cursor += blockBytes(bytes);
+    return pointer;
+  }
+
+  /** Address of an array that is a view of this memory as it is now, or -1. */
+  addressOf(data: Float32Array): number {
+    return data.buffer === this.f32.buffer ? data.byteOffset : -1;
+  }
+
+  /** Bytes that a call must reserve for an operand: none if it lives here. */
+  stagedBytes(operand: Operand): number {
+    return operand.address < 0 ? blockBytes(operand.size * 4) : 0;
+  }
+
+  /** Address of an operand: its own if it lives here, else that of its copy in the arena. */
+  stageOperand(operand: Operand): number {
+    if (operand.address >= 0) return operand.address;
+    const pointer = this.stage(operand.size * 4);
+    this.f32.set(operand.data, pointer >>> 2);
+    return pointer;
+  }
+
+  #bestFit(size: number): number {
+    let best = -1;
+    for (let i = 0; i < this.#sizes.length; i++) {
+      if (this.#sizes[i]! >= size && (best < 0 || this.#sizes[i]! < this.#sizes[best]!)) best = i;
+    }
+    return best;
+  }
+
+  #take(index: number, size: number): number {
+    const pointer = this.#starts[index]!;
+    if (this.#sizes[index] === size) {
+      this.#starts.splice(index, 1);
+      this.#sizes.splice(index, 1);
+    } else {
+      this.#starts[index] = pointer + size;
+      this.#sizes[index]! -= size;
+    }
+    this.#allocated.set(pointer, size);
+    return pointer;
+  }
+
+  /** Adds a free block, merged with the neighbours it touches. */
+  #insert(start: number, size: number): void {
+    const starts = this.#starts;
+    const sizes = this.#sizes;
+    let low = 0;
+    for (let high = starts.length; low < high; ) {
+      const middle = (low + high) >>> 1;
+      if (starts[middle]! < start) low = middle + 1;
+      else high = middle;
+    }
+    const touchesNext = low < starts.length && start + size === starts[low];
+    if (low > 0 && starts[low - 1]! + sizes[low - 1]! === start) {
+      sizes[low - 1]! += size + (touchesNext ? sizes[low]! : 0);
+      if (touchesNext) {
+        starts.splice(low, 1);
+        sizes.splice(low, 1);
+      }
+    } else if (touchesNext) {
+      starts[low] = start;
+      sizes[low]! += size;
+    } else {
+      starts.splice(low, 0, start);
+      sizes.splice(low, 0, size);
+    }
+  }
+
+  #releaseArena(): void {
+    if (this.#arenaBytes === 0) return;
+    this.free(this.#arena);
+    this.#arenaBytes = 0;
+  }
+
+  /** Grows the memory to hold `bytes` in all, and makes the views anew. */
+  #grow(bytes: number, caller: string): void {
+    const have = this.byteLength;
+    const pages = Math.ceil(bytes / PAGE_BYTES);
+    if (pages * PAGE_BYTES > this.#maxBytes) {
+      throw new RangeError(`${caller}: needs ${pages * PAGE_BYTES} bytes of Wasm memory, more than maxMemoryBytes = ${this.#maxBytes}`);
+    }
+    try {
+      this.#memory.grow(pages - have / PAGE_BYTES);
+    } catch (cause) {
+      throw new RangeError(`${caller}: the engine refused to grow the Wasm memory from ${have} to ${pages * PAGE_BYTES} bytes`, { cause });
+    }
+    this.f32 = new Float32Array(this.buffer);
+    this.i32 = new Int32Array(this.buffer);
+    this.u8 = new Uint8Array(this.buffer);
+  }
+
+  /** Hands the memory behind #end to the allocator. */
+  #extend(): void {
+    const end = this.byteLength - Math.max(this.#slack, ALIGNMENT);
+    if (end > this.#end) this.#insert(this.#end, end - this.#end);
+    this.#end = end;
+  }
+}

@@ -1,0 +1,119 @@
+// A runtime: one instance of the kernels, its memory, and the operations over them.
+import { scaledDotProductAttention } from "./attention.ts";
+import { exp } from "./exp.ts";
+import { chooseVariant } from "./features.ts";
+import { type Kernels, type ModuleSource, instantiateKernels, instantiateKernelsSync } from "./instance.ts";
+import { matmul } from "./matmul.ts";
+import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
+import type {
+  AttentionFunction,
+  ExpFunction,
+  LogSumExpFunction,
+  MatmulFunction,
+  Operations,
+  ScaleFunction,
+  SoftmaxFunction,
+} from "./operations.ts";
+import { scale } from "./scale.ts";
+import { checkOptions, describe, readFlag } from "./shapes.ts";
+import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
+import { type Core, type ResidentTensor, createTensor } from "./tensor.ts";
+import type { RuntimeInfo, RuntimeOptions, Shape } from "./types.ts";
+
+const FN = "createRuntime";
+const OPTIONS: ReadonlySet<string> = new Set(["variant", "deterministic", "module", "maxMemoryBytes"]);
+
+/**
+ * An isolated set of kernels with a memory of its own and every operation as a method. The methods may be taken off it:
+ * `const { matmul, softmax } = runtime`. One runtime serves a whole program: its memory holds any number of tensors.
+ */
+export class Runtime implements Operations {
+  readonly #core: Core;
+  readonly #reasons: readonly string[];
+
+  /** @internal Use createRuntime or createRuntimeSync. */
+  constructor(kernels: Kernels, maxMemoryBytes: number, reasons: readonly string[]) {
+    this.#core = { kernels, memory: new LinearMemory(kernels, maxMemoryBytes) };
+    this.#reasons = reasons;
+  }
+
+  /** See the function of the same name. */
+  readonly scaledDotProductAttention = ((query, key, value, options) =>
+    scaledDotProductAttention(this.#core, query, key, value, options)) as AttentionFunction;
+  /** See the function of the same name. */
+  readonly matmul = ((a, b, options) => matmul(this.#core, a, b, options)) as MatmulFunction;
+  /** See the function of the same name. */
+  readonly softmax = ((x, options) => softmax(this.#core, x, options)) as SoftmaxFunction;
+  /** See the function of the same name. */
+  readonly logSoftmax = ((x, options) => logSoftmax(this.#core, x, options)) as SoftmaxFunction;
+  /** See the function of the same name. */
+  readonly logSumExp = ((x, options) => logSumExp(this.#core, x, options)) as LogSumExpFunction;
+  /** See the function of the same name. */
+  readonly scale = ((x, alpha, options) => scale(this.#core, x, alpha, options)) as ScaleFunction;
+  /** See the function of the same name. */
+  readonly exp = ((x, options) => exp(this.#core, x, options)) as ExpFunction;
+  /** See the function of the same name. */
+  readonly tensor = (shape: Shape, data?: Float32Array): ResidentTensor => createTensor(this.#core, shape, data);
+
+  /** What is in use, and why not something better. */
+  readonly info = (): RuntimeInfo => ({
+    backend: "wasm",
+    variant: this.#core.kernels.RELAXED.value === 1 ? "relaxed" : "simd",
+    threads: 1,
+    memoryBytes: this.#core.memory.byteLength,
+    reasons: [...this.#reasons],
+  });
+}
+
+/** What a runtime is made from, once the options are checked. */
+interface Plan {
+  source: ModuleSource;
+  reasons: string[];
+  maxMemoryBytes: number;
+}
+
+function isModuleSource(value: unknown): value is ModuleSource {
+  const tag = Object.prototype.toString.call(value);
+  return tag === "[object WebAssembly.Module]" || tag === "[object Uint8Array]" || tag === "[object ArrayBuffer]";
+}
+
+function plan(options: RuntimeOptions): Plan {
+  checkOptions(FN, options, OPTIONS);
+  const { variant = "auto", module, maxMemoryBytes = MAX_MEMORY_BYTES } = options;
+  const deterministic = readFlag(FN, "deterministic", options.deterministic);
+  if (variant !== "auto" && variant !== "simd" && variant !== "relaxed") {
+    throw new TypeError(`${FN}: variant must be "auto", "simd" or "relaxed", got ${describe(variant)}`);
+  }
+  if (typeof maxMemoryBytes !== "number" || !(maxMemoryBytes > 0)) {
+    throw new RangeError(`${FN}: maxMemoryBytes must be a positive number of bytes, got ${describe(maxMemoryBytes)}`);
+  }
+  const limit = Math.min(maxMemoryBytes, MAX_MEMORY_BYTES);
+  if (module === undefined) return { ...chooseVariant({ variant, deterministic }), maxMemoryBytes: limit };
+  if (!isModuleSource(module)) {
+    throw new TypeError(`${FN}: module must be a WebAssembly.Module, a Uint8Array or an ArrayBuffer, got ${describe(module)}`);
+  }
+  if (variant !== "auto" || deterministic) {
+    throw new TypeError(`${FN}: module already is one variant; leave out variant and deterministic, or leave out module`);
+  }
+  return { source: module, reasons: ["the module was given by the caller"], maxMemoryBytes: limit };
+}
+
+/**
+ * An isolated runtime, compiled off the main thread where the engine can.
+ *
+ * @throws {TypeError} for an unknown option, a module that is not a build of this package, or options that contradict.
+ * @throws {Error} where the engine cannot run the variant asked for, or may not compile bytes.
+ * @example
+ * const runtime = await createRuntime({ maxMemoryBytes: 256 * 2 ** 20 });
+ * console.log(runtime.info().variant);
+ */
+export async function createRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
+  const { source, maxMemoryBytes, reasons } = plan(options);
+  return new Runtime(await instantiateKernels(source), maxMemoryBytes, reasons);
+}
+
+/** The same as {@link createRuntime}, at once. The module is small enough for a browser's main thread. */
+export function createRuntimeSync(options: RuntimeOptions = {}): Runtime {
+  const { source, maxMemoryBytes, reasons } = plan(options);
+  return new Runtime(instantiateKernelsSync(source), maxMemoryBytes, reasons);
+}

@@ -1,0 +1,113 @@
+// Shapes: validation, broadcasting, strides. Sizes are computed in doubles, before anything is allocated.
+import type { Shape } from "./types.ts";
+
+/** Longest axis: positions and window sides are 32-bit integers in the kernels, with room to add two. */
+export const MAX_AXIS = 2 ** 28;
+
+export function showShape(shape: Shape): string {
+  return `[${shape.join(", ")}]`;
+}
+
+/** Number of elements. */
+export function sizeOf(shape: Shape): number {
+  let size = 1;
+  for (let i = 0; i < shape.length; i++) size *= shape[i]!;
+  return size;
+}
+
+export function sameShape(a: Shape, b: Shape): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+/** Throws unless every axis is an integer from 0 to MAX_AXIS. */
+export function checkShape(fn: string, name: string, shape: unknown): asserts shape is Shape {
+  if (!Array.isArray(shape)) {
+    throw new TypeError(`${fn}: ${name}.shape must be an array of axis lengths, got ${describe(shape)}`);
+  }
+  for (let i = 0; i < shape.length; i++) {
+    const length: unknown = shape[i];
+    if (!Number.isInteger(length) || (length as number) < 0) {
+      throw new RangeError(`${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(shape)}`);
+    }
+    if ((length as number) > MAX_AXIS) {
+      throw new RangeError(`${fn}: ${name}.shape[${i}] is ${String(length)}, more than the longest axis ${MAX_AXIS}`);
+    }
+  }
+}
+
+/** Non-negative axis number, or an error that names the rank. */
+export function normalizeAxis(fn: string, axis: unknown, rank: number): number {
+  if (!Number.isInteger(axis)) throw new TypeError(`${fn}: axis must be an integer, got ${describe(axis)}`);
+  const index = (axis as number) < 0 ? (axis as number) + rank : (axis as number);
+  if (index < 0 || index >= rank) {
+    throw new RangeError(`${fn}: axis must be from ${-rank} to ${rank - 1} for rank ${rank}, got ${String(axis)}`);
+  }
+  return index;
+}
+
+/** NumPy broadcasting of two shapes, or undefined where they do not fit. */
+export function broadcast(a: Shape, b: Shape): number[] | undefined {
+  const rank = Math.max(a.length, b.length);
+  const shape = new Array<number>(rank);
+  for (let i = 0; i < rank; i++) {
+    const x = a[a.length - rank + i] ?? 1;
+    const y = b[b.length - rank + i] ?? 1;
+    if (x !== y && x !== 1 && y !== 1) return undefined;
+    shape[i] = x === 1 ? y : x;
+  }
+  return shape;
+}
+
+/** Strides of a contiguous tensor read as `target`: 0 on each axis that is broadcast. */
+export function broadcastStrides(shape: Shape, target: Shape): number[] {
+  const strides = new Array<number>(target.length).fill(0);
+  let stride = 1;
+  for (let i = 1; i <= shape.length; i++) {
+    const length = shape[shape.length - i]!;
+    if (length !== 1) strides[target.length - i] = stride;
+    stride *= length;
+  }
+  return strides;
+}
+
+/** A value as an error message shows it. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value === "string") return JSON.stringify(value);
+  if (Array.isArray(value)) return value.length > 8 ? `an array of ${value.length}` : showShape(value);
+  if (typeof value === "object") {
+    const tag = Object.prototype.toString.call(value).slice(8, -1);
+    return tag === "Object" ? `an object with keys ${showShape(Object.keys(value) as never)}` : `a ${tag}`;
+  }
+  return typeof value === "function" ? "a function" : String(value);
+}
+
+/** Throws a TypeError for the first key of `options` that is not known. */
+export function checkOptions(fn: string, options: unknown, known: ReadonlySet<string>): void {
+  if (typeof options !== "object" || options === null) {
+    throw new TypeError(`${fn}: options must be an object, got ${describe(options)}`);
+  }
+  for (const key in options) {
+    if (!known.has(key)) {
+      throw new TypeError(`${fn}: unknown option "${key}"; this version knows ${[...known].join(", ")}`);
+    }
+  }
+}
+
+/** The flag, or false where it is absent. */
+export function readFlag(fn: string, name: string, value: unknown): boolean {
+  if (value === undefined) return false;
+  if (typeof value !== "boolean") throw new TypeError(`${fn}: ${name} must be true or false, got ${describe(value)}`);
+  return value;
+}
+
+/** The number, or the default where it is absent. NaN and infinities are errors. */
+export function readNumber(fn: string, name: string, value: unknown, fallback: number): number {
+  if (value === undefined) return fallback;
+  if (typeof value !== "number" || !Number.isFinite(value)) {
+    throw new (typeof value === "number" ? RangeError : TypeError)(`${fn}: ${name} must be a finite number, got ${describe(value)}`);
+  }
+  return value;
+}

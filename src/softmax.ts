@@ -1,0 +1,114 @@
+// softmax, logSoftmax and logSumExp along any axis. x is read as [outer, n, inner] with the axis in the middle.
+import { checkOptions, normalizeAxis, readFlag } from "./shapes.ts";
+import { type Core, Result, checkAlias, readOperand, readOut, reserve } from "./tensor.ts";
+import type { LogSumExpOptions, Shape, SoftmaxOptions, Tensor, TensorLike } from "./types.ts";
+
+const SOFTMAX_OPTIONS: ReadonlySet<string> = new Set(["axis", "out"]);
+const LOG_SUM_EXP_OPTIONS: ReadonlySet<string> = new Set(["axis", "keepDims", "out"]);
+
+interface Extents {
+  outer: number;
+  n: number;
+  inner: number;
+}
+
+/** The axes [first, last] of a shape as one, those before and after it as one each. */
+function extents(shape: Shape, first: number, last: number): Extents {
+  const e = { outer: 1, n: 1, inner: 1 };
+  for (let i = 0; i < shape.length; i++) {
+    const part = i < first ? "outer" : i > last ? "inner" : "n";
+    e[part] *= shape[i]!;
+  }
+  return e;
+}
+
+/** Groups of four lanes that the column kernels work on. */
+function columnGroups(e: Extents): number {
+  return e.outer * Math.ceil(e.inner / 4);
+}
+
+function normalize(core: Core, fn: "softmax" | "logSoftmax", x: TensorLike, options?: SoftmaxOptions): Tensor {
+  if (options !== undefined) checkOptions(fn, options, SOFTMAX_OPTIONS);
+  const input = readOperand(core, fn, "x", x);
+  const axis = normalizeAxis(fn, options?.axis ?? -1, input.shape.length);
+  const out = readOut(core, fn, options?.out, input.shape);
+  checkAlias(fn, out, "x", input, true);
+  const result = new Result(core, fn, [...input.shape], out, options?.out, input.resident);
+  reserve(core, fn, core.memory.stagedBytes(input) + result.stagedBytes, result);
+  const from = core.memory.stageOperand(input);
+  const to = result.stage();
+  const e = extents(input.shape, axis, axis);
+  const { kernels } = core;
+  if (e.inner === 1) {
+    if (fn === "softmax") kernels.softmaxRows(e.n, from, to, 0, e.outer);
+    else kernels.logSoftmaxRows(e.n, from, to, 0, e.outer);
+  } else if (fn === "softmax") kernels.softmaxColumns(e.n, e.inner, from, to, 0, columnGroups(e));
+  else kernels.logSoftmaxColumns(e.n, e.inner, from, to, 0, columnGroups(e));
+  return result.finish(to);
+}
+
+export function softmax(core: Core, x: TensorLike, options?: SoftmaxOptions): Tensor {
+  return normalize(core, "softmax", x, options);
+}
+
+export function logSoftmax(core: Core, x: TensorLike, options?: SoftmaxOptions): Tensor {
+  return normalize(core, "logSoftmax", x, options);
+}
+
+/** The axes to reduce, ascending and without repeats. */
+function readAxes(axis: number | readonly number[] | undefined, rank: number): number[] {
+  const list = typeof axis === "object" ? axis : [axis ?? -1];
+  const axes = list.map((a) => normalizeAxis("logSumExp", a, rank)).sort((a, b) => a - b);
+  for (let i = 1; i < axes.length; i++) {
+    if (axes[i] === axes[i - 1]) throw new RangeError(`logSumExp: axis must name each axis once, got axis ${axes[i]} twice`);
+  }
+  return axes;
+}
+
+/** Reduces one run of neighbouring axes from `from` to `to`, which hold the whole tensor and its reduction. */
+function reduceRun(core: Core, e: Extents, from: number, to: number): void {
+  if (e.inner === 1) core.kernels.logSumExpRows(e.n, from, to, 0, e.outer);
+  else core.kernels.logSumExpColumns(e.n, e.inner, from, to, 0, columnGroups(e));
+}
+
+/** Splits ascending axes into runs of neighbours, last run first. */
+function runsOf(axes: readonly number[]): [first: number, last: number][] {
+  const runs: [number, number][] = [];
+  for (const axis of [...axes].reverse()) {
+    const run = runs[runs.length - 1];
+    if (run !== undefined && run[0] === axis + 1) run[0] = axis;
+    else runs.push([axis, axis]);
+  }
+  return runs;
+}
+
+export function logSumExp(core: Core, x: TensorLike, options?: LogSumExpOptions): Tensor {
+  const fn = "logSumExp";
+  if (options !== undefined) checkOptions(fn, options, LOG_SUM_EXP_OPTIONS);
+  const input = readOperand(core, fn, "x", x);
+  const keepDims = readFlag(fn, "keepDims", options?.keepDims);
+  const axes = readAxes(options?.axis, input.shape.length);
+  const kept = input.shape.map((length, i) => (axes.includes(i) ? 1 : length));
+  const shape = keepDims ? kept : kept.filter((_, i) => !axes.includes(i));
+  const out = readOut(core, fn, options?.out, shape);
+  checkAlias(fn, out, "x", input);
+  const result = new Result(core, fn, shape, out, options?.out, input.resident);
+  // log sum exp over several axes is itself reduced again: each run of axes halves or more what is left, so one
+  // buffer of the input's size beside the result holds every step in turn.
+  const runs = runsOf(axes.length === 0 ? [] : axes);
+  const stepBytes = runs.length > 1 ? input.size * 4 : 0;
+  const bytes = core.memory.stagedBytes(input) + result.stagedBytes;
+  reserve(core, fn, bytes + 2 * Math.ceil(stepBytes / 64) * 64, result);
+  let from = core.memory.stageOperand(input);
+  const to = result.stage();
+  const steps = [core.memory.stage(stepBytes), core.memory.stage(stepBytes)] as const;
+  const left = [...input.shape];
+  if (runs.length === 0) reduceRun(core, { outer: input.size, n: 1, inner: 1 }, from, to);
+  runs.forEach(([first, last], i) => {
+    const target = i === runs.length - 1 ? to : steps[i % 2 === 0 ? 0 : 1];
+    reduceRun(core, extents(left, first, last), from, target);
+    left.fill(1, first, last + 1);
+    from = target;
+  });
+  return result.finish(to);
+}

@@ -1,0 +1,231 @@
+// Tensors: what comes in (checked into operands), what goes out, and tensors that live in Wasm memory.
+import type { Kernels } from "./instance.ts";
+import { type LinearMemory, blockBytes } from "./memory.ts";
+import { checkShape, describe, sameShape, showShape, sizeOf } from "./shapes.ts";
+import type { Shape, Tensor, TensorLike } from "./types.ts";
+
+/** What every operation works with: the kernels of one instance and their memory. */
+export interface Core {
+  readonly kernels: Kernels;
+  readonly memory: LinearMemory;
+}
+
+/** A checked operand of one call. */
+export interface Operand {
+  readonly data: Float32Array;
+  readonly shape: Shape;
+  readonly size: number;
+  /** Where it lives in this Wasm memory, or -1: it must be copied in. */
+  readonly address: number;
+  /** Whether it is a resident tensor of this runtime. */
+  readonly resident: boolean;
+}
+
+const EMPTY = new Float32Array(0);
+
+/**
+ * A float32 tensor in Wasm memory. Operations take it without a copy, and return one where every operand is
+ * resident. It stays allocated until `dispose()`; `using` does that at the end of a block.
+ *
+ * @example
+ * using weights = runtime.tensor([768, 768], values);
+ * const y = runtime.matmul(x, weights);
+ */
+export class ResidentTensor implements Tensor, Disposable {
+  readonly shape: number[];
+  readonly #memory: LinearMemory;
+  readonly #address: number;
+  readonly #size: number;
+  #disposed = false;
+
+  /** @internal */
+  constructor(memory: LinearMemory, address: number, shape: number[]) {
+    this.#memory = memory;
+    this.#address = address;
+    this.#size = sizeOf(shape);
+    this.shape = shape;
+  }
+
+  /**
+   * The values: a view of Wasm memory, valid until the memory next grows, so take it anew after other calls.
+   * @throws {TypeError} after dispose.
+   */
+  get data(): Float32Array {
+    if (this.#disposed) throw new TypeError(`ResidentTensor: data of shape ${showShape(this.shape)} was read after dispose()`);
+    return this.#memory.f32.subarray(this.#address >>> 2, (this.#address >>> 2) + this.#size);
+  }
+
+  get disposed(): boolean {
+    return this.#disposed;
+  }
+
+  /** Gives the memory back. More than once is no error. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#memory.free(this.#address);
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** @internal Address in `memory`, or -1 if the tensor lives in another runtime. */
+  addressIn(memory: LinearMemory): number {
+    return memory === this.#memory ? this.#address : -1;
+  }
+}
+
+/** Throws unless the value is a Float32Array of any realm; says what to do about the usual other types. */
+function checkFloat32(fn: string, name: string, data: unknown): asserts data is Float32Array {
+  if (ArrayBuffer.isView(data) && Object.prototype.toString.call(data) === "[object Float32Array]") return;
+  const kind = describe(data);
+  const hint = kind === "a Float64Array" ? "; float64 is not computed: convert it with Float32Array.from(data)" : "";
+  throw new TypeError(`${fn}: ${name}.data must be a Float32Array, got ${kind}${hint}`);
+}
+
+/** The shape of a tensor-like value: `shape`, or `dims` where there is none. */
+export function readShape(fn: string, name: string, value: unknown): Shape {
+  if (typeof value !== "object" || value === null) {
+    throw new TypeError(`${fn}: ${name} must be a tensor { data, shape }, got ${describe(value)}`);
+  }
+  const { shape, dims } = value as { shape?: unknown; dims?: unknown };
+  const found = shape ?? dims;
+  if (found === undefined) {
+    throw new TypeError(`${fn}: ${name} must be a tensor { data, shape }, got ${describe(value)} without a shape`);
+  }
+  checkShape(fn, name, found);
+  return found;
+}
+
+/** Throws unless `length` elements fill the shape; tells a detached buffer from a wrong length. */
+export function checkLength(fn: string, name: string, length: number, shape: Shape, buffer?: ArrayBufferLike): void {
+  const size = sizeOf(shape);
+  if (length === size) return;
+  const detached = length === 0 && buffer !== undefined && buffer.byteLength === 0;
+  const why = detached ? "; its buffer is detached (transferred, or Wasm memory that has grown since the view was taken)" : "";
+  throw new RangeError(`${fn}: ${name}.data must hold ${size} elements for shape ${showShape(shape)}, got ${length}${why}`);
+}
+
+/** Checks one operand: a tensor-like value with its data, or a resident tensor that is not disposed. */
+export function readOperand(core: Core, fn: string, name: string, value: TensorLike): Operand {
+  if (value instanceof ResidentTensor) {
+    if (value.disposed) throw new TypeError(`${fn}: ${name} is a resident tensor of shape ${showShape(value.shape)} that was disposed`);
+    const address = value.addressIn(core.memory);
+    const resident = address >= 0;
+    return { data: resident ? EMPTY : value.data, shape: value.shape, size: sizeOf(value.shape), address, resident };
+  }
+  const shape = readShape(fn, name, value);
+  const data: unknown = value.data;
+  checkFloat32(fn, name, data);
+  checkLength(fn, name, data.length, shape, data.buffer);
+  return { data, shape, size: data.length, address: core.memory.addressOf(data), resident: false };
+}
+
+/** Checks the `out` option against the shape of the result. */
+export function readOut(core: Core, fn: string, value: TensorLike | undefined, shape: Shape): Operand | undefined {
+  if (value === undefined) return undefined;
+  const out = readOperand(core, fn, "out", value);
+  if (!sameShape(out.shape, shape)) {
+    throw new RangeError(`${fn}: out.shape must be ${showShape(shape)}, got ${showShape(out.shape)}`);
+  }
+  return out;
+}
+
+/** Throws if `out` shares Wasm memory with an operand, unless it may be that very operand (`inPlace`). */
+export function checkAlias(fn: string, out: Operand | undefined, name: string, operand: Operand, inPlace = false): void {
+  if (out === undefined || out.address < 0 || operand.address < 0) return;
+  const apart = out.address + out.size * 4 <= operand.address || operand.address + operand.size * 4 <= out.address;
+  if (apart || (inPlace && out.address === operand.address)) return;
+  throw new RangeError(
+    `${fn}: out must not overlap ${name} in Wasm memory${inPlace ? ", unless it is the same tensor" : ""}: ` +
+      `out is at [${out.address}, ${out.address + out.size * 4}), ${name} at [${operand.address}, ${operand.address + operand.size * 4})`,
+  );
+}
+
+/** A result of one call: where the kernel writes it, and what the caller gets. */
+export class Result {
+  readonly shape: number[];
+  readonly size: number;
+  readonly #core: Core;
+  readonly #out: Operand | undefined;
+  readonly #given: TensorLike | undefined;
+  readonly #tensor: ResidentTensor | undefined;
+
+  /**
+   * `out` (checked) and `given` (as it came) are the caller's own; without them the result is a new resident tensor
+   * where `resident` asks for one, and a new plain tensor otherwise.
+   */
+  constructor(core: Core, fn: string, shape: number[], out: Operand | undefined, given: TensorLike | undefined, resident: boolean) {
+    this.shape = shape;
+    this.size = sizeOf(shape);
+    this.#core = core;
+    this.#out = out;
+    this.#given = given;
+    this.#tensor = out === undefined && resident ? allocateTensor(core.memory, fn, shape) : undefined;
+  }
+
+  /** Where the result is written if it does not pass through the arena, else -1. */
+  get #address(): number {
+    return this.#tensor?.addressIn(this.#core.memory) ?? this.#out?.address ?? -1;
+  }
+
+  /** Bytes of arena it needs. */
+  get stagedBytes(): number {
+    return this.#address < 0 ? blockBytes(this.size * 4) : 0;
+  }
+
+  /** Address for the kernel to write to. */
+  stage(): number {
+    return this.#address < 0 ? this.#core.memory.stage(this.size * 4) : this.#address;
+  }
+
+  /** What the caller gets, once the kernel has written to `pointer`. */
+  finish(pointer: number): Tensor {
+    if (this.#tensor !== undefined) return this.#tensor;
+    const { f32 } = this.#core.memory;
+    const start = pointer >>> 2;
+    if (this.#out === undefined) return { data: f32.slice(start, start + this.size), shape: this.shape };
+    if (this.#out.address < 0) this.#out.data.set(f32.subarray(start, start + this.size));
+    const given = this.#given as Tensor;
+    return given.shape === undefined ? { data: given.data, shape: this.shape } : given;
+  }
+
+  /** Gives back what a failed call had allocated. */
+  abandon(): void {
+    this.#tensor?.dispose();
+  }
+}
+
+/** A new resident tensor with undefined contents. */
+export function allocateTensor(memory: LinearMemory, fn: string, shape: Shape): ResidentTensor {
+  return new ResidentTensor(memory, memory.allocate(sizeOf(shape) * 4, fn), [...shape]);
+}
+
+/** A new resident tensor, filled from `data` or with zeros. */
+export function createTensor(core: Core, shape: Shape, data?: Float32Array): ResidentTensor {
+  const fn = "tensor";
+  checkShape(fn, "tensor", shape);
+  if (data !== undefined) {
+    checkFloat32(fn, "tensor", data);
+    checkLength(fn, "tensor", data.length, shape, data.buffer);
+  }
+  const address = data === undefined ? -1 : core.memory.addressOf(data);
+  const tensor = allocateTensor(core.memory, fn, shape);
+  const { f32 } = core.memory;
+  const start = tensor.addressIn(core.memory) >>> 2;
+  if (data === undefined) f32.fill(0, start, start + sizeOf(shape));
+  else if (address < 0) f32.set(data, start);
+  else f32.copyWithin(start, address >>> 2, (address >>> 2) + sizeOf(shape)); // its view may have gone stale by growth
+  return tensor;
+}
+
+/** Reserves the arena for a call; if that fails, gives back the results allocated before it. */
+export function reserve(core: Core, fn: string, bytes: number, ...results: (Result | undefined)[]): void {
+  try {
+    core.memory.reserve(bytes, fn);
+  } catch (error) {
+    for (const result of results) result?.abandon();
+    throw error;
+  }
+}

@@ -1,0 +1,130 @@
+/** Shape of a tensor: its axis lengths, outermost first, in row-major order. */
+export type Shape = readonly number[];
+
+/**
+ * A float32 tensor as it goes in: row-major data and its shape. `dims` is read where `shape` is
+ * absent, so tensors of onnxruntime and transformers.js go in unchanged. Any `Float32Array` view is
+ * taken as it stands: subarrays at any offset, views of another realm, and resident tensors.
+ */
+export type TensorLike =
+  | { readonly data: Float32Array; readonly shape: Shape }
+  | { readonly data: Float32Array; readonly dims: Shape };
+
+/** A float32 tensor as it comes out: freshly allocated, row-major, yours to keep. */
+export interface Tensor {
+  data: Float32Array;
+  shape: number[];
+}
+
+/** Boolean mask values: true or non-zero means "attend". */
+export type BooleanData = Uint8Array | Uint8ClampedArray | readonly boolean[];
+
+/**
+ * An attention mask, broadcast right-aligned to `[batch, heads, queryLength, keyLength]` by its
+ * explicit shape. Boolean data: true = attend. `Float32Array`: added to the scaled scores, with
+ * -Infinity removing the key.
+ */
+export type MaskLike =
+  | TensorLike
+  | { readonly data: BooleanData; readonly shape: Shape }
+  | { readonly data: BooleanData; readonly dims: Shape };
+
+/** Order of the axes of query, key, value and output. */
+export type Layout = "bhld" | "blhd";
+
+/** Where the query block stands against the keys when their lengths differ. */
+export type CausalAlignment = "topLeft" | "bottomRight";
+
+/** Options of {@link Runtime.scaledDotProductAttention}; see SEMANTICS in the README for each. */
+export interface AttentionOptions {
+  /** Keys that take part (boolean) or a bias on the scores (float32). */
+  readonly attnMask?: MaskLike | undefined;
+  /** Query i sees keys j <= i + queryOffset. Composes with every other option. Default false. */
+  readonly isCausal?: boolean | undefined;
+  /** Factor on the scores. Default 1 / sqrt(headDim of the query). 0 and negatives are values. */
+  readonly scale?: number | undefined;
+  /** Position of query 0 among the keys, one number or one per batch. Not clamped. */
+  readonly queryOffset?: number | Int32Array | undefined;
+  /** "topLeft" (default): queryOffset 0. "bottomRight": keyLength - queryLength, per batch under kvLengths. */
+  readonly causalAlignment?: CausalAlignment | undefined;
+  /** Number of valid keys of each batch entry; keys from there on are never read. */
+  readonly kvLengths?: Int32Array | undefined;
+  /** "bhld" (default) [batch, heads, length, headDim]; "blhd" [batch, length, heads, headDim]. */
+  readonly layout?: Layout | undefined;
+  /** Return the log-sum-exp of each score row beside the output. Default false. */
+  readonly returnLse?: boolean | undefined;
+  /** Write the output here instead of allocating it. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** Output and row-wise log-sum-exp (natural logarithm), shape [..., heads, queryLength]. */
+export interface AttentionWithLse<T = Tensor> {
+  out: T;
+  lse: Tensor;
+}
+
+/** Options of {@link Runtime.matmul}: out = alpha * op(a) @ op(b) + beta * c. */
+export interface MatmulOptions {
+  /** Read a as its transpose over the last two axes. Default false. */
+  readonly transposeA?: boolean | undefined;
+  /** Read b as its transpose over the last two axes. Default false. */
+  readonly transposeB?: boolean | undefined;
+  /** Factor on the product. Default 1. */
+  readonly alpha?: number | undefined;
+  /** Factor on c. Default 1 where c is given. 0 never reads c. */
+  readonly beta?: number | undefined;
+  /** Added to the product; broadcast one way to the shape of the result. */
+  readonly c?: TensorLike | undefined;
+  /** Write the result here instead of allocating it. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** Options of softmax and logSoftmax. */
+export interface SoftmaxOptions {
+  /** Axis that sums to one; negative counts from the end. Default -1. */
+  readonly axis?: number | undefined;
+  /** Write the result here instead of allocating it. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** Options of logSumExp. */
+export interface LogSumExpOptions {
+  /** Axis or axes to reduce; negative counts from the end. Default -1. An empty list reduces nothing. */
+  readonly axis?: number | readonly number[] | undefined;
+  /** Keep the reduced axes with length 1. Default false. */
+  readonly keepDims?: boolean | undefined;
+  /** Write the result here instead of allocating it. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** Options of the elementwise operations. */
+export interface ElementwiseOptions {
+  /** Write the result here instead of allocating it; may be the input itself. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** The binaries one source is compiled to. */
+export type Variant = "simd" | "relaxed";
+
+/** Options of {@link createRuntime} and {@link createRuntimeSync}. */
+export interface RuntimeOptions {
+  /** "auto" (default) takes relaxed SIMD where the engine has it. Asking for one by name fails where it cannot run. */
+  readonly variant?: Variant | "auto" | undefined;
+  /** The same bits on every engine: picks the simd variant. Default false. */
+  readonly deterministic?: boolean | undefined;
+  /** A compiled module or its bytes, in place of those shipped inside. */
+  readonly module?: WebAssembly.Module | Uint8Array | ArrayBuffer | undefined;
+  /** Upper bound of the Wasm memory in bytes. Default 4 GiB. */
+  readonly maxMemoryBytes?: number | undefined;
+}
+
+/** What runs, and why nothing better. */
+export interface RuntimeInfo {
+  backend: "wasm";
+  variant: Variant;
+  threads: number;
+  /** Bytes of Wasm memory held now. */
+  memoryBytes: number;
+  /** One sentence for each better choice that was not taken. */
+  reasons: string[];
+}
