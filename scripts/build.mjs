@@ -58,6 +58,10 @@ function emitDist() {
   rmSync(at("dist"), { recursive: true, force: true });
   const tsc = path.join(path.dirname(require.resolve("typescript/package.json")), "bin", "tsc");
   execFileSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
+  for (const name of readdirSync(at("dist")).filter((file) => file.endsWith(".d.ts"))) {
+    // tsc rewrites the extension of relative imports in JavaScript only; older compilers cannot follow "./x.ts".
+    writeFileSync(at("dist", name), readFileSync(at("dist", name), "utf8").replaceAll(/(from "\.\/[^"]+)\.ts"/g, '$1.js"'));
+  }
   mkdirSync(at("dist", "wasm"), { recursive: true });
   for (const variant of SHIPPED) cpSync(at("build", `${variant}.wasm`), at("dist", "wasm", `${variant}.wasm`));
   writeFileSync(at("dist", "wasm-inline.js"), inlineModule());
