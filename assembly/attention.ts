@@ -170,8 +170,8 @@ function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: u
   const old0 = v128.load(stats), old1 = v128.load(stats, 16);
   let m0 = old0, m1 = old1;
   for (let k = 0, p = tile; k < keys; ++k, p += 32) {
-    m0 = f32x4.max(m0, v128.load(p));
-    m1 = f32x4.max(m1, v128.load(p, 16));
+    m0 = f32x4.pmax(m0, v128.load(p));
+    m1 = f32x4.pmax(m1, v128.load(p, 16));
   }
   v128.store(stats, m0);
   v128.store(stats, m1, 16);

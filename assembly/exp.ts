@@ -59,7 +59,7 @@ export function expNonPositive(x: v128, cutoff: usize): v128 {
 /** exp(x) for any x. 2^n is applied in two factors, since n reaches 128 where exp(x) is still finite. */
 @inline
 function expAny(x: v128): v128 {
-  const clamped = f32x4.min(x, constant(176));
+  const clamped = f32x4.pmin(x, constant(176));
   const t = fma(clamped, constant(0), constant(16));
   const n = i32x4.sub(t, i32x4.splat(0x4b40007f));
   const half = i32x4.shr_s(n, 1);

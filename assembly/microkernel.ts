@@ -42,7 +42,6 @@ function storeRow(
   }
 }
 
-@inline
 function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, useBeta: bool): void {
   let r0 = f32x4.mul(alpha, c0);
   let r1 = f32x4.mul(alpha, c1);
@@ -138,6 +137,12 @@ export function panel(
   rows: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, stepB: usize, c: usize, rowC: usize,
   nr: i32, alpha: v128, beta: v128, useBeta: bool,
 ): void {
+  if (guarded) { // rare: a row at a time spares the code of four more tiles
+    for (; rows > 0; --rows, a += rowA, c += rowC) {
+      tile(1, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
+    }
+    return;
+  }
   for (; rows >= MR; rows -= MR) {
     tile(MR, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
     a += <usize>MR * rowA;

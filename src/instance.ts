@@ -89,10 +89,20 @@ function requireWebAssembly(): void {
   }
 }
 
+/**
+ * A module that another realm compiled, as the sandbox of Next.js does for its edge runtime. It instantiates, but it is
+ * no `instanceof WebAssembly.Module` of this realm, so that the loader would take it for bytes.
+ */
+function isForeignModule(source: ModuleSource): source is WebAssembly.Module {
+  const isModule = Object.prototype.toString.call(source) === "[object WebAssembly.Module]";
+  return isModule && !(source instanceof WebAssembly.Module);
+}
+
 export function instantiateKernelsSync(source: ModuleSource): Kernels {
   requireWebAssembly();
   try {
-    return checked(instantiateSync(source as BufferSource).exports);
+    if (isForeignModule(source)) return checked(new WebAssembly.Instance(source).exports);
+    return checked(instantiateSync(source as BufferSource).instance.exports);
   } catch (error) {
     throw explained(error);
   }
@@ -101,7 +111,8 @@ export function instantiateKernelsSync(source: ModuleSource): Kernels {
 export async function instantiateKernels(source: ModuleSource): Promise<Kernels> {
   requireWebAssembly();
   try {
-    return checked((await instantiate(source as BufferSource)).exports);
+    if (isForeignModule(source)) return checked((await WebAssembly.instantiate(source)).exports);
+    return checked((await instantiate(source as BufferSource)).instance.exports);
   } catch (error) {
     throw explained(error);
   }

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // Tensors: what comes in (checked into operands), what goes out, and tensors that live in Wasm memory.
 import type { Kernels } from "./instance.ts";
 import { type LinearMemory, blockBytes } from "./memory.ts";
