@@ -14,17 +14,22 @@
 //   vector lanes are queries, so max, exp and sum need no horizontal step, K and V are read where they stand by
 //   broadcasts, and the finished weights are already the packed operand of the second product.
 import { BLOCK_K, BLOCK_Q, NR } from "./config";
-import { SMALLEST_WEIGHT, expNonPositive } from "./exp";
-import { EMPTY, PARTIAL, endKey, firstKey, maskTile } from "./mask";
-import { COLUMNS, RESCALE, ROWS, STORE, panel } from "./microkernel";
+import { SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
+import { EMPTY, FULL, endKey, firstKey, maskTile } from "./mask";
+import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import { packRows } from "./pack";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
-import { logSumExp } from "./log";
+import { log } from "./log";
 import { fma, loadPartial, storeTransposed4 } from "./simd";
 
 // Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
 // d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
-@inline const STATS_BYTES: usize = 96; // rowMax[8], rowSum[8], rescale[8]
+@inline const STATS_BYTES: usize = 160; // by the offsets that follow, 8 lanes each
+@inline const ROW_MAX: usize = 0; // running maximum of the scores
+@inline const ROW_SUM: usize = 32; // running sum of exp(score - maximum)
+@inline const RESCALE_BY: usize = 64; // factor for what was summed before the current block
+@inline const NEXT_MAX: usize = 96; // the maximum with the current block taken in
+@inline const STARTED: usize = 128; // 1 once out^T holds something
 @inline const PANELS: usize = (BLOCK_Q + NR - 1) / NR;
 @inline const TILE_BYTES: usize = (<usize>BLOCK_K) << 5;
 
@@ -84,12 +89,13 @@ function startPanels(params: AttentionParams, q: usize, rows: i32): void {
   const rowQ = <usize>params.queryRow << 2;
   let panel = params.scratch;
   for (let r = 0; r < rows; r += NR) {
-    const none = f32x4.splat(-Infinity);
-    v128.store(panel, none);
-    v128.store(panel, none, 16);
-    memory.fill(panel + 32, 0, STATS_BYTES - 32);
+    const none = f32x4.splat(-Infinity), zero = f32x4.splat(0);
+    v128.store(panel + ROW_MAX, none);
+    v128.store(panel + ROW_MAX, none, 16);
+    v128.store(panel + ROW_SUM, zero);
+    v128.store(panel + ROW_SUM, zero, 16);
+    store<i32>(panel + STARTED, 0);
     packRows(params.d, min(NR, rows - r), params.scale, q + (<usize>r) * rowQ, rowQ, panel + STATS_BYTES);
-    memory.fill(panel + STATS_BYTES + (<usize>params.d << 5), 0, <usize>params.dv << 5);
     panel += panelBytes(params.d, params.dv);
   }
 }
@@ -113,46 +119,61 @@ function attendKeys(
     const keys = end - begin;
     const values = v + (<usize>begin) * rowV;
     const outT = panel + STATS_BYTES + (<usize>params.d << 5);
-    scores(keys, params.d, k + (<usize>begin) * rowK, rowK, panel + STATS_BYTES, tile);
-    if (visible == PARTIAL) {
-      addBias(keys, tile, bias);
+    scores(keys, params.d, k + (<usize>begin) * rowK, rowK, panel + STATS_BYTES, tile, panel);
+    if (visible == FULL) {
+      softmaxTile(false, keys, tile, bias, panel);
+      accumulate(keys, params.dv, values, rowV, panel, tile, outT);
+    } else {
+      addBias(keys, tile, bias, panel);
       softmaxTile(true, keys, tile, bias, panel);
       if (finite < 0) finite = isFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
       if (finite == 1) accumulate(keys, params.dv, values, rowV, panel, tile, outT);
       else accumulateGuarded(keys, params.dv, values, rowV, panel, tile, outT);
-    } else {
-      softmaxTile(false, keys, tile, bias, panel);
-      accumulate(keys, params.dv, values, rowV, panel, tile, outT);
     }
+    store<i32>(panel + STARTED, 1);
   }
 }
 
-/** tile[key][8] = K (scale Q)^T. */
-function scores(keys: i32, d: i32, k: usize, rowK: usize, qT: usize, tile: usize): void {
+/** tile[key][8] = K (scale Q)^T, and NEXT_MAX with these scores taken in. */
+function scores(keys: i32, d: i32, k: usize, rowK: usize, qT: usize, tile: usize, stats: usize): void {
   const none = f32x4.splat(0);
-  panel(ROWS, STORE, false, keys, d, k, rowK, 4, qT, 32, tile, 32, 8, none, none, false);
+  v128.store(stats + NEXT_MAX, v128.load(stats + ROW_MAX));
+  v128.store(stats + NEXT_MAX, v128.load(stats + ROW_MAX, 16), 16);
+  panel(ROWS, SCORES, keys, d, k, rowK, 4, qT, 32, tile, 32, 8, none, none, false, stats + NEXT_MAX);
 }
 
-/** outT[column][8] = outT * rescale + V^T weights. */
+/** outT[column][8] = outT * rescale + V^T weights; the first block of keys stores without reading. */
 function accumulate(keys: i32, dv: i32, v: usize, rowV: usize, stats: usize, weights: usize, outT: usize): void {
-  const r0 = v128.load(stats, 64), r1 = v128.load(stats, 80);
-  panel(COLUMNS, RESCALE, false, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, false);
+  const r0 = v128.load(stats + RESCALE_BY), r1 = v128.load(stats + RESCALE_BY, 16);
+  const reads = load<i32>(stats + STARTED) != 0;
+  panel(COLUMNS, RESCALE, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, reads, 0);
 }
 
 /** The same where V holds NaN or Infinity and some keys are masked for some rows only. */
 function accumulateGuarded(keys: i32, dv: i32, v: usize, rowV: usize, stats: usize, weights: usize, outT: usize): void {
-  const r0 = v128.load(stats, 64), r1 = v128.load(stats, 80);
-  panel(COLUMNS, RESCALE, true, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, false);
+  const r0 = v128.load(stats + RESCALE_BY), r1 = v128.load(stats + RESCALE_BY, 16);
+  const reads = load<i32>(stats + STARTED) != 0;
+  guardedPanel(dv, keys, v, rowV, weights, outT, 32, r0, r1, reads);
 }
 
-/** Adds the bias; a removed key becomes -Infinity by selection, whatever its score, so NaN behind a mask is gone. */
-function addBias(keys: i32, tile: usize, bias: usize): void {
+/**
+ * Adds the bias, and takes the sums into NEXT_MAX in place of the bare scores. A removed key becomes -Infinity by
+ * selection, whatever its score, so NaN behind a mask is gone.
+ */
+function addBias(keys: i32, tile: usize, bias: usize, stats: usize): void {
   const removed = f32x4.splat(-Infinity);
+  let m0 = v128.load(stats + ROW_MAX), m1 = v128.load(stats + ROW_MAX, 16);
   for (let k = 0; k < keys; ++k, tile += 32, bias += 32) {
     const b0 = v128.load(bias), b1 = v128.load(bias, 16);
-    v128.store(tile, v128.bitselect(removed, f32x4.add(v128.load(tile), b0), f32x4.eq(b0, removed)));
-    v128.store(tile, v128.bitselect(removed, f32x4.add(v128.load(tile, 16), b1), f32x4.eq(b1, removed)), 16);
+    const s0 = v128.bitselect(removed, f32x4.add(v128.load(tile), b0), f32x4.eq(b0, removed));
+    const s1 = v128.bitselect(removed, f32x4.add(v128.load(tile, 16), b1), f32x4.eq(b1, removed));
+    v128.store(tile, s0);
+    v128.store(tile, s1, 16);
+    m0 = f32x4.pmax(m0, s0);
+    m1 = f32x4.pmax(m1, s1);
   }
+  v128.store(stats + NEXT_MAX, m0);
+  v128.store(stats + NEXT_MAX, m1, 16);
 }
 
 /** -Infinity (no key so far) as 0, so that -Infinity - max is -Infinity and never NaN. */
@@ -162,41 +183,39 @@ function finiteMax(m: v128): v128 {
 }
 
 /**
- * Scores to weights in place, by the running maximum of each lane; stats: rowMax, rowSum, and rescale, the factor for
- * what was summed before. Where MASKED, the weight of a removed key is -0 (see GUARDED in microkernel.ts).
+ * Scores to weights in place, by the running maximum of each lane. A NaN score makes its lane's sum NaN, and so the row.
+ * Where MASKED, the weight of a removed key is -0 (see GUARDED in microkernel.ts).
  */
 @inline
 function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: usize): void {
-  const old0 = v128.load(stats), old1 = v128.load(stats, 16);
-  let m0 = old0, m1 = old1;
-  for (let k = 0, p = tile; k < keys; ++k, p += 32) {
-    m0 = f32x4.pmax(m0, v128.load(p));
-    m1 = f32x4.pmax(m1, v128.load(p, 16));
-  }
-  v128.store(stats, m0);
-  v128.store(stats, m1, 16);
-  m0 = finiteMax(m0);
-  m1 = finiteMax(m1);
-  const removed = f32x4.splat(-Infinity), minusZero = f32x4.splat(-0.0);
+  const old0 = v128.load(stats + ROW_MAX), old1 = v128.load(stats + ROW_MAX, 16);
+  const next0 = v128.load(stats + NEXT_MAX), next1 = v128.load(stats + NEXT_MAX, 16);
+  const m0 = finiteMax(next0), m1 = finiteMax(next1);
   let s0 = f32x4.splat(0), s1 = s0;
   for (let k = 0; k < keys; ++k, tile += 32) {
-    let p0 = expNonPositive(f32x4.sub(v128.load(tile), m0), SMALLEST_WEIGHT);
-    let p1 = expNonPositive(f32x4.sub(v128.load(tile, 16), m1), SMALLEST_WEIGHT);
-    s0 = f32x4.add(s0, p0);
-    s1 = f32x4.add(s1, p1);
+    expSubMaxPair(tile, m0, m1, SMALLEST_WEIGHT);
+    s0 = f32x4.add(s0, v128.load(tile));
+    s1 = f32x4.add(s1, v128.load(tile, 16));
     if (masked) {
-      p0 = v128.or(p0, v128.and(minusZero, f32x4.eq(v128.load(bias), removed)));
-      p1 = v128.or(p1, v128.and(minusZero, f32x4.eq(v128.load(bias, 16), removed)));
+      markRemoved(tile, bias);
+      markRemoved(tile + 16, bias + 16);
       bias += 32;
     }
-    v128.store(tile, p0);
-    v128.store(tile, p1, 16);
   }
   const r0 = expNonPositive(f32x4.sub(old0, m0), SMALLEST_WEIGHT), r1 = expNonPositive(f32x4.sub(old1, m1), SMALLEST_WEIGHT);
-  v128.store(stats, fma(v128.load(stats, 32), r0, s0), 32);
-  v128.store(stats, fma(v128.load(stats, 48), r1, s1), 48);
-  v128.store(stats, r0, 64);
-  v128.store(stats, r1, 80);
+  v128.store(stats + ROW_MAX, next0);
+  v128.store(stats + ROW_MAX, next1, 16);
+  v128.store(stats + ROW_SUM, fma(v128.load(stats + ROW_SUM), r0, s0));
+  v128.store(stats + ROW_SUM, fma(v128.load(stats + ROW_SUM, 16), r1, s1), 16);
+  v128.store(stats + RESCALE_BY, r0);
+  v128.store(stats + RESCALE_BY, r1, 16);
+}
+
+/** Sets the sign of the weights whose bias is -Infinity. */
+@inline
+function markRemoved(weights: usize, bias: usize): void {
+  const removed = f32x4.eq(v128.load(bias), f32x4.splat(-Infinity));
+  v128.store(weights, v128.or(v128.load(weights), v128.and(f32x4.splat(-0.0), removed)));
 }
 
 /** True if no element of `rows` rows of n floats is NaN or Infinity: those times 0 are NaN. */
@@ -214,14 +233,18 @@ function isFinite(rows: i32, n: i32, v: usize, rowV: usize): bool {
 /** 1 / rowSum, and 0 for a row without keys. */
 @inline
 function inverseSum(stats: usize, offset: usize): v128 {
-  const sum = v128.load(stats + 32 + offset);
+  const sum = v128.load(stats + ROW_SUM + offset);
   return v128.andnot(f32x4.div(f32x4.splat(1), sum), f32x4.eq(sum, f32x4.splat(0)));
 }
 
-/** Divides by the sums and transposes the panel's out^T into `count` rows of out. */
+/** Divides by the sums and transposes the panel's out^T into `count` rows of out; zeros where no block of keys was seen. */
 function finishPanel(params: AttentionParams, panel: usize, out: usize, outRow: usize, count: i32): void {
   const outT = panel + STATS_BYTES + (<usize>params.d << 5);
   const dv = params.dv;
+  if (load<i32>(panel + STARTED) == 0) {
+    for (let i = 0; i < count; ++i) memory.fill(out + (<usize>i) * outRow, 0, <usize>dv << 2);
+    return;
+  }
   for (let half: usize = 0; half < 2 && <i32>half * 4 < count; ++half) {
     const inverse = inverseSum(panel, half << 4);
     const lanes = min(4, count - <i32>half * 4);
@@ -254,10 +277,10 @@ function finishColumn(from: usize, to: usize, outRow: usize, inverse: v128, lane
   if (lanes > 3) v128.store32_lane(to + 3 * outRow, r, 3);
 }
 
-/** lse of the panel's rows. */
+/** lse of the panel's rows: -Infinity + log 0 = -Infinity where there is no key. */
 function storeLse(stats: usize, lse: usize, count: i32): void {
   for (let i = 0; i < count; ++i) {
     const at = (<usize>i) << 2;
-    f32.store(lse + at, logSumExp(f32.load(stats + at), f32.load(stats + at, 32)));
+    f32.store(lse + at, <f32>(<f64>f32.load(stats + ROW_MAX + at) + log(f32.load(stats + ROW_SUM + at))));
   }
 }

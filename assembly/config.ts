@@ -5,7 +5,7 @@
  * Rows of a register tile. MR x NR/4 accumulators, NR/4 columns vectors and one broadcast must fit
  * the 15 xmm registers an engine can allocate on x86-64 (the 16th is its scratch): 5*2 + 2 + 1 = 13.
  */
-export const MR: i32 = 5;
+export const MR: i32 = ASC_FEATURE_RELAXED_SIMD ? 6 : 5;
 
 /** Columns of a register tile: two 128-bit vectors. */
 export const NR: i32 = 8;
@@ -26,7 +26,7 @@ export const DIRECT_M: i32 = 40;
 export const BLOCK_Q: i32 = 64;
 
 /** Keys of one step of the online softmax: a score tile of BLOCK_K x NR floats = 4 KiB stays in L1. */
-export const BLOCK_K: i32 = 128;
+export const BLOCK_K: i32 = 120;
 
 /** Bytes that a kernel may read, never write, past the end of a tensor: one partial vector pair. */
 export const READ_SLACK: i32 = 64;

@@ -81,14 +81,12 @@ function macrokernel(
 ): void {
   const alpha4 = f32x4.splat(alpha), beta4 = f32x4.splat(beta);
   const rowC = (<usize>ldc) << 2;
-  const useBeta = beta != 0;
+  const reads = beta != 0;
+  const order = csA == 1 ? ROWS : COLUMNS;
+  const rowA = (<usize>rsA) << 2, stepA = (<usize>csA) << 2;
   for (let j = 0; j < nc; j += NR) {
     const nr = min(NR, nc - j);
-    if (csA == 1) {
-      panel(ROWS, GEMM, false, mc, kc, a, (<usize>rsA) << 2, 4, b, stepB, c, rowC, nr, alpha4, beta4, useBeta);
-    } else {
-      panel(COLUMNS, GEMM, false, mc, kc, a, 4, (<usize>csA) << 2, b, stepB, c, rowC, nr, alpha4, beta4, useBeta);
-    }
+    panel(order, GEMM, mc, kc, a, rowA, stepA, b, stepB, c, rowC, nr, alpha4, beta4, reads, 0);
     b += panelStep;
     c += 32;
   }

@@ -27,9 +27,3 @@ export function log(x: f64): f64 {
   p = p * z + 1.0 / 3;
   return <f64>e * LN2 + 2 * s * (1 + p * z);
 }
-
-/** max + log(sum), the end of a log-sum-exp; an infinite maximum is the answer itself. */
-@inline
-export function logSumExp(rowMax: f32, rowSum: f32): f32 {
-  return abs(rowMax) == Infinity ? rowMax : <f32>(<f64>rowMax + log(rowSum));
-}

@@ -5,21 +5,24 @@
 //   COLUMNS: p at a + p * stepA bytes, rows contiguous (C = A^T B, or out^T = V^T P^T).
 // B: row p is 8 floats at b + p * stepB bytes (a packed panel, or rows of a matrix in place).
 // C: row i at c + i * rowC bytes. What happens to it is the epilogue's:
-//   STORE c = acc; RESCALE c = c * scale[0..8) + acc; GEMM c = alpha * acc + beta * c on the first `nr` columns,
-//   with beta = 0 never reading c.
+//   GEMM    c = alpha * acc + beta * c on the first `nr` columns; c is read only where `reads` (beta != 0);
+//   SCORES  c = acc, and the 8 running maxima at `maxima` take in every row (NaN is passed over: it shows in the sums);
+//   RESCALE c = c * (alpha, beta) + acc, the factors of columns 0..4 and 4..8; without `reads` c = acc.
 // GUARDED (RESCALE only): B holds weights, and a weight of -0 marks a masked key: such a lane takes 0 for the value,
 //   so NaN or Infinity behind a mask cannot leak through 0 * NaN.
 // Reads: A exactly, B whole rows of 8 (up to READ_SLACK past a tensor's end). Order: p ascending, one accumulator each.
-// Why this tile: see MR and NR in config.ts. p is unrolled by 4 in ROWS since five row pointers advance per turn.
+// Why this tile: see MR and NR in config.ts. p is unrolled by 4 in ROWS since MR row pointers advance per turn. The order
+//   written here is the order that engines execute: Binaryen's expression nesting is left out of the build (asconfig.json),
+//   since it gathers the four steps of each accumulator into one chain and spills half of them (31 against 40 GFLOP/s).
 import { MR } from "./config";
 import { fma, storePartial } from "./simd";
 
 @inline export const ROWS: i32 = 0;
 @inline export const COLUMNS: i32 = 1;
 
-@inline export const STORE: i32 = 0;
-@inline export const RESCALE: i32 = 1;
-@inline export const GEMM: i32 = 2;
+@inline export const GEMM: i32 = 0;
+@inline export const SCORES: i32 = 1;
+@inline export const RESCALE: i32 = 2;
 
 /** Weight times value, where a weight with its sign bit set stands for a masked key. */
 @inline
@@ -29,55 +32,52 @@ function guardedFma(guarded: bool, value: v128, weight: v128, acc: v128): v128 {
 
 @inline
 function storeRow(
-  epilogue: i32, c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, useBeta: bool,
+  epilogue: i32, c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
 ): void {
-  if (epilogue == STORE) {
-    v128.store(c, c0);
-    v128.store(c, c1, 16);
-  } else if (epilogue == RESCALE) {
-    v128.store(c, fma(v128.load(c), alpha, c0));
-    v128.store(c, fma(v128.load(c, 16), beta, c1), 16);
-  } else {
-    storeGemm(c, c0, c1, nr, alpha, beta, useBeta);
-  }
-}
-
-function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, useBeta: bool): void {
-  let r0 = f32x4.mul(alpha, c0);
-  let r1 = f32x4.mul(alpha, c1);
-  if (nr == 8) {
-    if (useBeta) {
-      r0 = fma(beta, v128.load(c), r0);
-      r1 = fma(beta, v128.load(c, 16), r1);
-    }
-    v128.store(c, r0);
-    v128.store(c, r1, 16);
+  if (epilogue == GEMM) {
+    storeGemm(c, c0, c1, nr, alpha, beta, reads);
     return;
   }
-  if (useBeta) { // reads up to 28 bytes past the row, discarded by the partial stores
-    r0 = fma(beta, v128.load(c), r0);
-    r1 = fma(beta, v128.load(c, 16), r1);
+  if (epilogue == SCORES) {
+    v128.store(maxima, f32x4.pmax(v128.load(maxima), c0));
+    v128.store(maxima, f32x4.pmax(v128.load(maxima, 16), c1), 16);
+  } else if (reads) {
+    c0 = fma(v128.load(c), alpha, c0);
+    c1 = fma(v128.load(c, 16), beta, c1);
   }
-  if (nr < 4) {
-    storePartial(c, r0, nr);
-  } else {
-    v128.store(c, r0);
-    if (nr > 4) storePartial(c + 16, r1, nr - 4);
-  }
+  v128.store(c, c0);
+  v128.store(c, c1, 16);
 }
 
-/** One tile of `mr` rows; `mr`, `order`, `epilogue` and `guarded` are literals and fold away. */
+/** Reads up to 28 bytes past a partial row, which the partial stores discard. */
+function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool): void {
+  c0 = f32x4.mul(alpha, c0);
+  c1 = f32x4.mul(alpha, c1);
+  if (reads) {
+    c0 = fma(beta, v128.load(c), c0);
+    c1 = fma(beta, v128.load(c, 16), c1);
+  }
+  if (nr < 4) {
+    storePartial(c, c0, nr);
+    return;
+  }
+  v128.store(c, c0);
+  if (nr == 8) v128.store(c, c1, 16);
+  else if (nr > 4) storePartial(c + 16, c1, nr - 4);
+}
+
+/** One tile of `mr` rows; `mr`, `order` and `guarded` are literals and fold away, the epilogue is asked once a row. */
 @inline
 function tile(
   mr: i32, order: i32, epilogue: i32, guarded: bool,
   k: i32, a: usize, rowA: usize, stepA: usize, b: usize, stepB: usize, c: usize, rowC: usize,
-  nr: i32, alpha: v128, beta: v128, useBeta: bool,
+  nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
 ): void {
-  let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00, c40 = c00, c41 = c00;
+  let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00, c40 = c00, c41 = c00, c50 = c00, c51 = c00;
   let b0: v128, b1: v128, x: v128;
   let p = k;
   if (order == ROWS) {
-    let a0 = a, a1 = a + rowA, a2 = a1 + rowA, a3 = a2 + rowA, a4 = a3 + rowA;
+    let a0 = a, a1 = a + rowA, a2 = a1 + rowA, a3 = a2 + rowA, a4 = a3 + rowA, a5 = a4 + rowA;
     for (; p >= 4; p -= 4) {
       b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
       x = v128.load32_splat(a0); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
@@ -85,24 +85,28 @@ function tile(
       if (mr > 2) { x = v128.load32_splat(a2); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
       if (mr > 3) { x = v128.load32_splat(a3); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
       if (mr > 4) { x = v128.load32_splat(a4); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
+      if (mr > 5) { x = v128.load32_splat(a5); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
       b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
       x = v128.load32_splat(a0, 4); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
       if (mr > 1) { x = v128.load32_splat(a1, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
       if (mr > 2) { x = v128.load32_splat(a2, 4); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
       if (mr > 3) { x = v128.load32_splat(a3, 4); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
       if (mr > 4) { x = v128.load32_splat(a4, 4); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
+      if (mr > 5) { x = v128.load32_splat(a5, 4); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
       b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
       x = v128.load32_splat(a0, 8); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
       if (mr > 1) { x = v128.load32_splat(a1, 8); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
       if (mr > 2) { x = v128.load32_splat(a2, 8); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
       if (mr > 3) { x = v128.load32_splat(a3, 8); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
       if (mr > 4) { x = v128.load32_splat(a4, 8); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
+      if (mr > 5) { x = v128.load32_splat(a5, 8); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
       b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
       x = v128.load32_splat(a0, 12); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01); a0 += 16;
       if (mr > 1) { x = v128.load32_splat(a1, 12); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); a1 += 16; }
       if (mr > 2) { x = v128.load32_splat(a2, 12); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); a2 += 16; }
       if (mr > 3) { x = v128.load32_splat(a3, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); a3 += 16; }
       if (mr > 4) { x = v128.load32_splat(a4, 12); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); a4 += 16; }
+      if (mr > 5) { x = v128.load32_splat(a5, 12); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); a5 += 16; }
     }
     for (; p > 0; --p) {
       b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
@@ -111,6 +115,7 @@ function tile(
       if (mr > 2) { x = v128.load32_splat(a2); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); a2 += 4; }
       if (mr > 3) { x = v128.load32_splat(a3); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); a3 += 4; }
       if (mr > 4) { x = v128.load32_splat(a4); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); a4 += 4; }
+      if (mr > 5) { x = v128.load32_splat(a5); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); a5 += 4; }
     }
   } else {
     for (; p > 0; --p) {
@@ -120,36 +125,49 @@ function tile(
       if (mr > 2) { x = v128.load32_splat(a, 8); c20 = guardedFma(guarded, x, b0, c20); c21 = guardedFma(guarded, x, b1, c21); }
       if (mr > 3) { x = v128.load32_splat(a, 12); c30 = guardedFma(guarded, x, b0, c30); c31 = guardedFma(guarded, x, b1, c31); }
       if (mr > 4) { x = v128.load32_splat(a, 16); c40 = guardedFma(guarded, x, b0, c40); c41 = guardedFma(guarded, x, b1, c41); }
+      if (mr > 5) { x = v128.load32_splat(a, 20); c50 = guardedFma(guarded, x, b0, c50); c51 = guardedFma(guarded, x, b1, c51); }
       a += stepA;
     }
   }
-  storeRow(epilogue, c, c00, c01, nr, alpha, beta, useBeta);
-  if (mr > 1) storeRow(epilogue, c += rowC, c10, c11, nr, alpha, beta, useBeta);
-  if (mr > 2) storeRow(epilogue, c += rowC, c20, c21, nr, alpha, beta, useBeta);
-  if (mr > 3) storeRow(epilogue, c += rowC, c30, c31, nr, alpha, beta, useBeta);
-  if (mr > 4) storeRow(epilogue, c += rowC, c40, c41, nr, alpha, beta, useBeta);
+  storeRow(epilogue, c, c00, c01, nr, alpha, beta, reads, maxima);
+  if (mr > 1) storeRow(epilogue, c += rowC, c10, c11, nr, alpha, beta, reads, maxima);
+  if (mr > 2) storeRow(epilogue, c += rowC, c20, c21, nr, alpha, beta, reads, maxima);
+  if (mr > 3) storeRow(epilogue, c += rowC, c30, c31, nr, alpha, beta, reads, maxima);
+  if (mr > 4) storeRow(epilogue, c += rowC, c40, c41, nr, alpha, beta, reads, maxima);
+  if (mr > 5) storeRow(epilogue, c += rowC, c50, c51, nr, alpha, beta, reads, maxima);
 }
 
-/** `rows` rows of C against one panel of B: full tiles of MR, then one smaller. */
-@inline
+/** `rows` rows of C against one panel of B: full tiles of MR, then smaller ones. */
 export function panel(
-  order: i32, epilogue: i32, guarded: bool,
-  rows: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, stepB: usize, c: usize, rowC: usize,
-  nr: i32, alpha: v128, beta: v128, useBeta: bool,
+  order: i32, epilogue: i32, rows: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, stepB: usize,
+  c: usize, rowC: usize, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
 ): void {
-  if (guarded) { // rare: a row at a time spares the code of four more tiles
-    for (; rows > 0; --rows, a += rowA, c += rowC) {
-      tile(1, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
-    }
-    return;
-  }
+  if (order == ROWS) tiles(ROWS, epilogue, rows, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  else tiles(COLUMNS, epilogue, rows, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+}
+
+@inline
+function tiles(
+  order: i32, epilogue: i32, rows: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, stepB: usize,
+  c: usize, rowC: usize, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
+): void {
   for (; rows >= MR; rows -= MR) {
-    tile(MR, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
+    tile(MR, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
     a += <usize>MR * rowA;
     c += <usize>MR * rowC;
   }
-  if (rows == 1) tile(1, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
-  else if (rows == 2) tile(2, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
-  else if (rows == 3) tile(3, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
-  else if (rows == 4) tile(4, order, epilogue, guarded, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, useBeta);
+  if (MR == 6 && rows == 5) tile(5, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  else if (rows == 4) tile(4, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  else if (rows == 3) tile(3, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  else if (rows == 2) tile(2, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  else if (rows == 1) tile(1, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+}
+
+/** COLUMNS and RESCALE with GUARDED, a row at a time: it is rare. */
+export function guardedPanel(
+  rows: i32, k: i32, a: usize, stepA: usize, b: usize, c: usize, rowC: usize, alpha: v128, beta: v128, reads: bool,
+): void {
+  for (; rows > 0; --rows, a += 4, c += rowC) {
+    tile(1, COLUMNS, RESCALE, true, k, a, 4, stepA, b, 32, c, rowC, 8, alpha, beta, reads, 0);
+  }
 }

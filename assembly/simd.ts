@@ -14,11 +14,12 @@ export function hsum(v: v128): f32 {
   return f32x4.extract_lane(pairs, 0) + f32x4.extract_lane(pairs, 1);
 }
 
-/** Largest lane; NaN if any lane is. */
+/** Largest lane, NaN passed over. */
 @inline
 export function hmax(v: v128): f32 {
-  const pairs = f32x4.max(v, i32x4.shuffle(v, v, 2, 3, 0, 1));
-  return max<f32>(f32x4.extract_lane(pairs, 0), f32x4.extract_lane(pairs, 1));
+  const pairs = f32x4.pmax(v, i32x4.shuffle(v, v, 2, 3, 0, 1));
+  const first = f32x4.extract_lane(pairs, 0), second = f32x4.extract_lane(pairs, 1);
+  return first < second ? second : first;
 }
 
 /** The first `count` (1 to 3) floats at p, the other lanes from `fill`. */

@@ -11,27 +11,35 @@
 // Accuracy: exp within 1.5 ulp, sums in eight partial sums (rows) or in order (columns), log in float64.
 // Order per row depends on n alone. Three passes over the row (max; exp and sum; scale): it is in cache after the first.
 import { SMALLEST_NORMAL, expNonPositive } from "./exp";
-import { log, logSumExp } from "./log";
+import { log } from "./log";
 import { hmax, hsum, loadPartial, storePartial } from "./simd";
 
 @inline const SOFTMAX: i32 = 0;
 @inline const LOG_SOFTMAX: i32 = 1;
 @inline const LOG_SUM_EXP: i32 = 2;
 
+/** max + log(sum). An infinite maximum is the answer itself, unless there is a NaN, which the maximum passed over. */
+function logSumExp(rowMax: f32, rowSum: f32, n: i32, x: usize, stride: usize): f32 {
+  if (abs(rowMax) != Infinity) return <f32>(<f64>rowMax + log(rowSum));
+  for (let j = 0; j < n; ++j, x += stride) if (isNaN(f32.load(x))) return NaN;
+  return rowMax;
+}
+
+/** Largest element, NaN passed over (pmax is one instruction, max eight): it shows in the sum of the exponentials. */
 function rowMaximum(n: i32, x: usize): f32 {
   let m0 = f32x4.splat(-Infinity), m1 = m0;
   let j = 0;
   for (; j + 8 <= n; j += 8, x += 32) {
-    m0 = f32x4.max(m0, v128.load(x));
-    m1 = f32x4.max(m1, v128.load(x, 16));
+    m0 = f32x4.pmax(m0, v128.load(x));
+    m1 = f32x4.pmax(m1, v128.load(x, 16));
   }
   if (j + 4 <= n) {
-    m0 = f32x4.max(m0, v128.load(x));
+    m0 = f32x4.pmax(m0, v128.load(x));
     j += 4;
     x += 16;
   }
-  if (j < n) m1 = f32x4.max(m1, loadPartial(x, n - j, m1));
-  return hmax(f32x4.max(m0, m1));
+  if (j < n) m1 = f32x4.pmax(m1, loadPartial(x, n - j, m1));
+  return hmax(f32x4.pmax(m0, m1));
 }
 
 /** Sum of exp(x - max); stores the terms at y where STORE_TERMS. */
@@ -100,7 +108,7 @@ function rows(mode: i32, n: i32, x: usize, y: usize, begin: i32, end: i32): void
     const rowSum = expSubMaxSum(mode == SOFTMAX, n, x, y, rowMax);
     if (mode == SOFTMAX) finishRow(mode, n, y, y, rowMax, <f32>1 / rowSum);
     else if (mode == LOG_SOFTMAX) finishRow(mode, n, x, y, rowMax, <f32>log(rowSum));
-    else f32.store(y, logSumExp(rowMax, rowSum));
+    else f32.store(y, logSumExp(rowMax, rowSum, n, x, 4));
     x += stride;
     y += strideY;
   }
@@ -138,26 +146,26 @@ function logLanes(v: v128): v128 {
   return f32x4.replace_lane(r, 3, <f32>log(f32x4.extract_lane(v, 3)));
 }
 
-@inline
-function lseLanes(m: v128, s: v128): v128 {
-  let r = f32x4.splat(logSumExp(f32x4.extract_lane(m, 0), f32x4.extract_lane(s, 0)));
-  r = f32x4.replace_lane(r, 1, logSumExp(f32x4.extract_lane(m, 1), f32x4.extract_lane(s, 1)));
-  r = f32x4.replace_lane(r, 2, logSumExp(f32x4.extract_lane(m, 2), f32x4.extract_lane(s, 2)));
-  return f32x4.replace_lane(r, 3, logSumExp(f32x4.extract_lane(m, 3), f32x4.extract_lane(s, 3)));
+/** logSumExp of `count` neighbouring columns. */
+function storeLogSumExps(y: usize, m: v128, s: v128, n: i32, x: usize, stride: usize, count: i32): void {
+  f32.store(y, logSumExp(f32x4.extract_lane(m, 0), f32x4.extract_lane(s, 0), n, x, stride));
+  if (count > 1) f32.store(y, logSumExp(f32x4.extract_lane(m, 1), f32x4.extract_lane(s, 1), n, x + 4, stride), 4);
+  if (count > 2) f32.store(y, logSumExp(f32x4.extract_lane(m, 2), f32x4.extract_lane(s, 2), n, x + 8, stride), 8);
+  if (count > 3) f32.store(y, logSumExp(f32x4.extract_lane(m, 3), f32x4.extract_lane(s, 3), n, x + 12, stride), 12);
 }
 
 /** One group of up to four columns: x and y point at its first element, the axis advances by `stride` bytes. */
 @inline
 function column(mode: i32, n: i32, stride: usize, x: usize, y: usize, count: i32): void {
   let m = f32x4.splat(-Infinity), s = f32x4.splat(0);
-  for (let j = 0, p = x; j < n; ++j, p += stride) m = f32x4.max(m, loadGroup(p, count));
+  for (let j = 0, p = x; j < n; ++j, p += stride) m = f32x4.pmax(m, loadGroup(p, count));
   for (let j = 0, p = x, to = y; j < n; ++j, p += stride, to += stride) {
     const e = expNonPositive(f32x4.sub(loadGroup(p, count), m), SMALLEST_NORMAL);
     if (mode == SOFTMAX) storeGroup(to, e, count);
     s = f32x4.add(s, e);
   }
   if (mode == LOG_SUM_EXP) {
-    storeGroup(y, lseLanes(m, s), count);
+    storeLogSumExps(y, m, s, n, x, stride, count);
     return;
   }
   const factor = mode == SOFTMAX ? f32x4.div(f32x4.splat(1), s) : logLanes(s);
