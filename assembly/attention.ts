@@ -3,9 +3,9 @@
 //   s_ij = scale * (q_i . k_j) + bias_ij;  p_ij = exp(s_ij - max_j s_ij);  out_i = sum_j p_ij v_j / sum_j p_ij;
 //   lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm)
 // Shapes and strides: AttentionParams. Query head h reads key/value head floor(h * numKvHeads / numHeads).
-// Work range [begin, end): items (b * numHeads + h) * ceil(lq / BLOCK_Q) + block of queries.
+// Work range [begin, end): items (b * numHeads + h) * ceil(lq / BLOCK_Q) + block of queries; few queries go to decode.ts.
 // Reads query, key, value and mask (up to READ_SLACK past their ends), writes out and lse exactly.
-// Scratch: attentionScratchBytes(d, dv), 16-byte aligned, no other memory: independent of lq and lk.
+// Scratch: attentionScratchBytes(..), 16-byte aligned, no other memory: independent of lq and lk.
 // Edges: a masked key never reaches the result, NaN and Infinity included; a row without keys gives out 0, lse -Infinity;
 //   NaN in a live key or query reaches exactly the rows that see it; weights below 1e-30 of the largest are 0.
 // Order over keys: blocks of BLOCK_K from key 0, in order, each block summed in order and then added; it depends on lk alone.
@@ -13,14 +13,15 @@
 // Method: FlashAttention's online softmax (Dao et al. 2022, algorithm 1). Scores are kept transposed, tile[key][8 queries]:
 //   vector lanes are queries, so max, exp and sum need no horizontal step, K and V are read where they stand by
 //   broadcasts, and the finished weights are already the packed operand of the second product.
-import { BLOCK_K, BLOCK_Q, NR } from "./config";
+import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
+import { decode, decodeScratchBytes } from "./decode";
 import { SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { EMPTY, FULL, endKey, firstKey, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import { packRows } from "./pack";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
 import { log } from "./log";
-import { fma, loadPartial, storeTransposed4 } from "./simd";
+import { allFinite, fma, storeTransposed4 } from "./simd";
 
 // Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
 // d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
@@ -39,16 +40,22 @@ function panelBytes(d: i32, dv: i32): usize {
 }
 
 /** Bytes of scratch that one caller of `attention` needs. */
-export function attentionScratchBytes(d: i32, dv: i32): usize {
+export function attentionScratchBytes(numHeads: i32, numKvHeads: i32, lq: i32, d: i32, dv: i32): usize {
+  if (lq <= FEW_QUERIES) return decodeScratchBytes(numHeads / max(numKvHeads, 1) * lq, d, dv);
   return PANELS * panelBytes(d, dv) + 2 * TILE_BYTES;
 }
 
-/** Work items of a problem: one for each head and block of queries. */
-export function attentionWorkItems(batch: i32, numHeads: i32, lq: i32): i32 {
+/** Work items of a problem: one for each head and block of queries, or for each key/value head where queries are few. */
+export function attentionWorkItems(batch: i32, numHeads: i32, numKvHeads: i32, lq: i32): i32 {
+  if (lq <= FEW_QUERIES) return min(lq, 1) * batch * min(numHeads, numKvHeads);
   return batch * numHeads * ((lq + BLOCK_Q - 1) / BLOCK_Q);
 }
 
 export function attention(params: AttentionParams, begin: i32, end: i32): void {
+  if (params.lq <= FEW_QUERIES) {
+    decode(params, begin, end);
+    return;
+  }
   const blocks = (params.lq + BLOCK_Q - 1) / BLOCK_Q;
   for (let item = begin; item < end; ++item) {
     const head = item / blocks;
@@ -126,7 +133,7 @@ function attendKeys(
     } else {
       addBias(keys, tile, bias, panel);
       softmaxTile(true, keys, tile, bias, panel);
-      if (finite < 0) finite = isFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
+      if (finite < 0) finite = allFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
       if (finite == 1) accumulate(keys, params.dv, values, rowV, panel, tile, outT);
       else accumulateGuarded(keys, params.dv, values, rowV, panel, tile, outT);
     }
@@ -193,7 +200,7 @@ function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: u
   const m0 = finiteMax(next0), m1 = finiteMax(next1);
   let s0 = f32x4.splat(0), s1 = s0;
   for (let k = 0; k < keys; ++k, tile += 32) {
-    expSubMaxPair(tile, m0, m1, SMALLEST_WEIGHT);
+    expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT);
     s0 = f32x4.add(s0, v128.load(tile));
     s1 = f32x4.add(s1, v128.load(tile, 16));
     if (masked) {
@@ -216,18 +223,6 @@ function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: u
 function markRemoved(weights: usize, bias: usize): void {
   const removed = f32x4.eq(v128.load(bias), f32x4.splat(-Infinity));
   v128.store(weights, v128.or(v128.load(weights), v128.and(f32x4.splat(-0.0), removed)));
-}
-
-/** True if no element of `rows` rows of n floats is NaN or Infinity: those times 0 are NaN. */
-function isFinite(rows: i32, n: i32, v: usize, rowV: usize): bool {
-  const zero = f32x4.splat(0);
-  let sum = zero;
-  for (let i = 0; i < rows; ++i, v += rowV) {
-    let j = 0;
-    for (; j + 4 <= n; j += 4) sum = f32x4.add(sum, f32x4.mul(v128.load(v + ((<usize>j) << 2)), zero));
-    if (j < n) sum = f32x4.add(sum, f32x4.mul(loadPartial(v + ((<usize>j) << 2), n - j, zero), zero));
-  }
-  return !v128.any_true(f32x4.ne(sum, sum));
 }
 
 /** 1 / rowSum, and 0 for a row without keys. */

@@ -19,14 +19,23 @@ export const MC: i32 = 120;
 /** Columns of B packed at once: KC x NC floats = 1 MiB, half of a 2 MiB L2 cache. */
 export const NC: i32 = 1024;
 
-/** Up to this many rows of A, B is read in place when its rows are contiguous: packing would not pay. */
-export const DIRECT_M: i32 = 40;
+/** Up to this many elements (64 KiB) B is read in place when its rows are contiguous: packing would not pay. */
+export const DIRECT_SIZE: i32 = 16384;
+
+/** Up to this many rows of A, B is read once where it stands. */
+export const FEW_ROWS: i32 = 32;
+
+/** Sums of few rows kept at a time: 16 KiB, a third of L1. */
+export const FEW_ROWS_SUMS: i32 = 4096;
 
 /** Query rows that share one pass over the keys: BLOCK_Q/NR panels reuse a block of K and V while it is in cache. */
 export const BLOCK_Q: i32 = 64;
 
 /** Keys of one step of the online softmax: a score tile of BLOCK_K x NR floats = 4 KiB stays in L1. */
 export const BLOCK_K: i32 = 120;
+
+/** Up to this many queries a head goes without tiles of 8 queries, half of which would be empty. */
+export const FEW_QUERIES: i32 = 4;
 
 /** Bytes that a kernel may read, never write, past the end of a tensor: one partial vector pair. */
 export const READ_SLACK: i32 = 64;

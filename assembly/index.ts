@@ -14,9 +14,7 @@ export { MR, NR, KC, MC, NC, BLOCK_Q, BLOCK_K, READ_SLACK } from "./config";
 export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
 export { exp } from "./exp";
 export { scale } from "./scale";
-export {
-  softmaxRows, logSoftmaxRows, logSumExpRows, softmaxColumns, logSoftmaxColumns, logSumExpColumns,
-} from "./softmax";
+export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "./softmax";
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
 

@@ -50,7 +50,7 @@ function storeRow(
 }
 
 /** Reads up to 28 bytes past a partial row, which the partial stores discard. */
-function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool): void {
+export function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool): void {
   c0 = f32x4.mul(alpha, c0);
   c1 = f32x4.mul(alpha, c1);
   if (reads) {
@@ -78,7 +78,7 @@ function tile(
   let p = k;
   if (order == ROWS) {
     let a0 = a, a1 = a + rowA, a2 = a1 + rowA, a3 = a2 + rowA, a4 = a3 + rowA, a5 = a4 + rowA;
-    for (; p >= 4; p -= 4) {
+    if (mr == MR) for (; p >= 4; p -= 4) { // smaller tiles are edges: their code stays small instead
       b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
       x = v128.load32_splat(a0); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
       if (mr > 1) { x = v128.load32_splat(a1); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }

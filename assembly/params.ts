@@ -11,7 +11,7 @@ export class AttentionParams {
   mask: usize; // uint8 (MASK_BOOLEAN) or float32 (MASK_ADDITIVE), by the strides below
   queryOffsets: usize; // int32 [batch]: position of query 0
   kvLengths: usize; // int32 [batch]: valid keys, 0 <= kvLengths[b] <= lk
-  scratch: usize; // attentionScratchBytes(d, dv) bytes
+  scratch: usize; // attentionScratchBytes(..) bytes
   numHeads: i32;
   numKvHeads: i32;
   lq: i32;

@@ -51,3 +51,15 @@ export function storeTransposed4(p: usize, stride: usize, r0: v128, r1: v128, r2
   v128.store(p + 2 * stride, i64x2.shuffle(hi01, hi23, 0, 2));
   v128.store(p + 3 * stride, i64x2.shuffle(hi01, hi23, 1, 3));
 }
+
+/** True if no element of `rows` rows of n floats is NaN or Infinity: those times 0 are NaN. */
+export function allFinite(rows: i32, n: i32, v: usize, rowV: usize): bool {
+  const zero = f32x4.splat(0);
+  let sum = zero;
+  for (let i = 0; i < rows; ++i, v += rowV) {
+    let j = 0;
+    for (; j + 4 <= n; j += 4) sum = f32x4.add(sum, f32x4.mul(v128.load(v + ((<usize>j) << 2)), zero));
+    if (j < n) sum = f32x4.add(sum, f32x4.mul(loadPartial(v + ((<usize>j) << 2), n - j, zero), zero));
+  }
+  return !v128.any_true(f32x4.ne(sum, sum));
+}

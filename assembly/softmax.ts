@@ -4,19 +4,20 @@
 //   logSoftmax    y_j = (x_j - max) - log sum_k exp(x_k - max)
 //   logSumExp     y   = max + log sum_k exp(x_k - max)
 // x: [outer, n, inner], row-major, the axis in the middle; y the same shape, logSumExp [outer, inner]. y may be x.
-// `*Rows` is inner = 1 (rows contiguous: lanes run along the axis), `*Columns` any inner (lanes run along inner).
+// `mode` says which. `*Rows` is inner = 1 (rows contiguous: lanes run along the axis), `*Columns` any inner (lanes run along inner).
 // Work range [begin, end): rows, or for columns outer * ceil(inner / 4) groups of lanes. No scratch.
 // Ends: n = 0 writes nothing (logSumExp -Infinity); a row of -Infinity alone, or with +Infinity or NaN in it, is NaN
 //   as in torch, its logSumExp -Infinity, +Infinity or NaN.
 // Accuracy: exp within 1.5 ulp, sums in eight partial sums (rows) or in order (columns), log in float64.
 // Order per row depends on n alone. Three passes over the row (max; exp and sum; scale): it is in cache after the first.
-import { SMALLEST_NORMAL, expNonPositive } from "./exp";
+import { SMALLEST_NORMAL, expNonPositive, expSubMaxPair } from "./exp";
 import { log } from "./log";
+import { scale } from "./scale";
 import { hmax, hsum, loadPartial, storePartial } from "./simd";
 
-@inline const SOFTMAX: i32 = 0;
-@inline const LOG_SOFTMAX: i32 = 1;
-@inline const LOG_SUM_EXP: i32 = 2;
+export const SOFTMAX: i32 = 0;
+export const LOG_SOFTMAX: i32 = 1;
+export const LOG_SUM_EXP: i32 = 2;
 
 /** max + log(sum). An infinite maximum is the answer itself, unless there is a NaN, which the maximum passed over. */
 function logSumExp(rowMax: f32, rowSum: f32, n: i32, x: usize, stride: usize): f32 {
@@ -42,88 +43,75 @@ function rowMaximum(n: i32, x: usize): f32 {
   return hmax(f32x4.pmax(m0, m1));
 }
 
-/** Sum of exp(x - max); stores the terms at y where STORE_TERMS. */
-@inline
-function expSubMaxSum(storeTerms: bool, n: i32, x: usize, y: usize, rowMax: f32): f32 {
+/** Sum of exp(x - max). */
+function expSubMaxSum(n: i32, x: usize, rowMax: f32): f32 {
+  const m = f32x4.splat(rowMax);
+  let s0 = f32x4.splat(0), s1 = s0;
+  let j = 0;
+  for (; j + 8 <= n; j += 8, x += 32) {
+    s0 = f32x4.add(s0, expNonPositive(f32x4.sub(v128.load(x), m), SMALLEST_NORMAL));
+    s1 = f32x4.add(s1, expNonPositive(f32x4.sub(v128.load(x, 16), m), SMALLEST_NORMAL));
+  }
+  for (; j < n; j += 4, x += 16) s0 = f32x4.add(s0, expSubMaxEdge(n - j, x, m));
+  return hsum(f32x4.add(s0, s1));
+}
+
+/** Up to four terms; lanes past the row are 0. */
+function expSubMaxEdge(count: i32, x: usize, m: v128): v128 {
+  if (count >= 4) return expNonPositive(f32x4.sub(v128.load(x), m), SMALLEST_NORMAL);
+  const e = expNonPositive(f32x4.sub(loadPartial(x, count, f32x4.splat(-Infinity)), m), SMALLEST_NORMAL);
+  return firstLanes(e, count);
+}
+
+/** y = exp(x - max), and the sum, in the same order. */
+function expSubMaxStore(n: i32, x: usize, y: usize, rowMax: f32): f32 {
   const m = f32x4.splat(rowMax);
   let s0 = f32x4.splat(0), s1 = s0;
   let j = 0;
   for (; j + 8 <= n; j += 8, x += 32, y += 32) {
-    const e0 = expNonPositive(f32x4.sub(v128.load(x), m), SMALLEST_NORMAL);
-    const e1 = expNonPositive(f32x4.sub(v128.load(x, 16), m), SMALLEST_NORMAL);
-    if (storeTerms) {
-      v128.store(y, e0);
-      v128.store(y, e1, 16);
-    }
-    s0 = f32x4.add(s0, e0);
-    s1 = f32x4.add(s1, e1);
+    expSubMaxPair(x, y, m, m, SMALLEST_NORMAL);
+    s0 = f32x4.add(s0, v128.load(y));
+    s1 = f32x4.add(s1, v128.load(y, 16));
   }
-  if (j + 4 <= n) {
-    const e = expNonPositive(f32x4.sub(v128.load(x), m), SMALLEST_NORMAL);
-    if (storeTerms) v128.store(y, e);
+  for (; j < n; j += 4, x += 16, y += 16) {
+    const e = expSubMaxEdge(n - j, x, m);
+    storeGroup(y, e, min(4, n - j));
     s0 = f32x4.add(s0, e);
-    j += 4;
-    x += 16;
-    y += 16;
-  }
-  if (j < n) {
-    const missing = f32x4.splat(-Infinity);
-    const e = expNonPositive(f32x4.sub(loadPartial(x, n - j, missing), m), SMALLEST_NORMAL);
-    if (storeTerms) storePartial(y, e, n - j);
-    s1 = f32x4.add(s1, loadLanes(e, n - j));
   }
   return hsum(f32x4.add(s0, s1));
 }
 
 /** The first `count` (1 to 3) lanes, the others 0: the missing lanes of a row whose maximum is -Infinity are NaN. */
 @inline
-function loadLanes(v: v128, count: i32): v128 {
+function firstLanes(v: v128, count: i32): v128 {
   const lanes = i32x4(0, 1, 2, 3);
   return v128.and(v, i32x4.lt_s(lanes, i32x4.splat(count)));
 }
 
-/** y_j = x_j * factor, or (x_j - max) - shift. */
-@inline
-function finishRow(mode: i32, n: i32, x: usize, y: usize, rowMax: f32, value: f32): void {
-  const m = f32x4.splat(rowMax), f = f32x4.splat(value);
-  let j = 0;
-  for (; j + 4 <= n; j += 4, x += 16, y += 16) {
-    const v = v128.load(x);
-    v128.store(y, mode == SOFTMAX ? f32x4.mul(v, f) : f32x4.sub(f32x4.sub(v, m), f));
-  }
-  if (j < n) {
-    const v = loadPartial(x, n - j, m);
-    storePartial(y, mode == SOFTMAX ? f32x4.mul(v, f) : f32x4.sub(f32x4.sub(v, m), f), n - j);
+/** y_j = (x_j - max) - shift. */
+function shiftRow(n: i32, x: usize, y: usize, rowMax: f32, shift: f32): void {
+  const m = f32x4.splat(rowMax), s = f32x4.splat(shift);
+  for (let j = 0; j < n; j += 4, x += 16, y += 16) {
+    const count = min(4, n - j);
+    storeGroup(y, f32x4.sub(f32x4.sub(loadGroup(x, count), m), s), count);
   }
 }
 
-@inline
-function rows(mode: i32, n: i32, x: usize, y: usize, begin: i32, end: i32): void {
+export function softmaxRows(mode: i32, n: i32, x: usize, y: usize, begin: i32, end: i32): void {
   const stride = (<usize>n) << 2;
   const strideY = mode == LOG_SUM_EXP ? <usize>4 : stride;
   x += <usize>begin * stride;
   y += <usize>begin * strideY;
-  for (let i = begin; i < end; ++i) {
+  for (let i = begin; i < end; ++i, x += stride, y += strideY) {
     const rowMax = rowMaximum(n, x);
-    const rowSum = expSubMaxSum(mode == SOFTMAX, n, x, y, rowMax);
-    if (mode == SOFTMAX) finishRow(mode, n, y, y, rowMax, <f32>1 / rowSum);
-    else if (mode == LOG_SOFTMAX) finishRow(mode, n, x, y, rowMax, <f32>log(rowSum));
-    else f32.store(y, logSumExp(rowMax, rowSum, n, x, 4));
-    x += stride;
-    y += strideY;
+    if (mode == SOFTMAX) {
+      scale(<f32>1 / expSubMaxStore(n, x, y, rowMax), y, y, 0, n);
+    } else {
+      const rowSum = expSubMaxSum(n, x, rowMax);
+      if (mode == LOG_SOFTMAX) shiftRow(n, x, y, rowMax, <f32>log(rowSum));
+      else f32.store(y, logSumExp(rowMax, rowSum, n, x, 4));
+    }
   }
-}
-
-export function softmaxRows(n: i32, x: usize, y: usize, begin: i32, end: i32): void {
-  rows(SOFTMAX, n, x, y, begin, end);
-}
-
-export function logSoftmaxRows(n: i32, x: usize, y: usize, begin: i32, end: i32): void {
-  rows(LOG_SOFTMAX, n, x, y, begin, end);
-}
-
-export function logSumExpRows(n: i32, x: usize, y: usize, begin: i32, end: i32): void {
-  rows(LOG_SUM_EXP, n, x, y, begin, end);
 }
 
 /** Four lanes at p, or the `count` that there are. */
@@ -155,7 +143,6 @@ function storeLogSumExps(y: usize, m: v128, s: v128, n: i32, x: usize, stride: u
 }
 
 /** One group of up to four columns: x and y point at its first element, the axis advances by `stride` bytes. */
-@inline
 function column(mode: i32, n: i32, stride: usize, x: usize, y: usize, count: i32): void {
   let m = f32x4.splat(-Infinity), s = f32x4.splat(0);
   for (let j = 0, p = x; j < n; ++j, p += stride) m = f32x4.pmax(m, loadGroup(p, count));
@@ -175,8 +162,7 @@ function column(mode: i32, n: i32, stride: usize, x: usize, y: usize, count: i32
   }
 }
 
-@inline
-function columns(mode: i32, n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
+export function softmaxColumns(mode: i32, n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
   const groups = (inner + 3) >> 2;
   const stride = (<usize>inner) << 2;
   for (let w = begin; w < end; ++w) {
@@ -186,16 +172,4 @@ function columns(mode: i32, n: i32, inner: i32, x: usize, y: usize, begin: i32, 
     const to = y + outer * <usize>(mode == LOG_SUM_EXP ? 1 : n) * stride + ((<usize>first) << 2);
     column(mode, n, stride, from, to, min(4, inner - first));
   }
-}
-
-export function softmaxColumns(n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
-  columns(SOFTMAX, n, inner, x, y, begin, end);
-}
-
-export function logSoftmaxColumns(n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
-  columns(LOG_SOFTMAX, n, inner, x, y, begin, end);
-}
-
-export function logSumExpColumns(n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
-  columns(LOG_SUM_EXP, n, inner, x, y, begin, end);
 }

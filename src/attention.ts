@@ -206,7 +206,7 @@ export function scaledDotProductAttention(
     throw error;
   }
   const { kernels, memory } = core;
-  const scratchBytes = kernels.attentionScratchBytes(p.query.width, p.value.width) >>> 0;
+  const scratchBytes = kernels.attentionScratchBytes(p.query.heads, p.key.heads, p.query.length, p.query.width, p.value.width) >>> 0;
   const bytes =
     memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + maskBytes(core, mask) +
     result.stagedBytes + (lse?.stagedBytes ?? 0) + 2 * blockBytes(p.batch * 4) +
@@ -243,7 +243,7 @@ export function scaledDotProductAttention(
     windowRight: isCausal ? 0 : kernels.UNBOUNDED.value,
     scale,
   });
-  const items = kernels.attentionWorkItems(p.batch, p.query.heads, p.query.length);
+  const items = kernels.attentionWorkItems(p.batch, p.query.heads, p.key.heads, p.query.length);
   kernels.attention(address, 0, items);
   const finished = result.finish(outAddress);
   return lse === undefined ? finished : { out: finished, lse: lse.finish(lseAddress) };

@@ -9,13 +9,9 @@ export interface Kernels {
   heapBase(): number;
   exp(x: number, y: number, begin: number, end: number): void;
   scale(alpha: number, x: number, y: number, begin: number, end: number): void;
-  softmaxRows(n: number, x: number, y: number, begin: number, end: number): void;
-  logSoftmaxRows(n: number, x: number, y: number, begin: number, end: number): void;
-  logSumExpRows(n: number, x: number, y: number, begin: number, end: number): void;
-  softmaxColumns(n: number, inner: number, x: number, y: number, begin: number, end: number): void;
-  logSoftmaxColumns(n: number, inner: number, x: number, y: number, begin: number, end: number): void;
-  logSumExpColumns(n: number, inner: number, x: number, y: number, begin: number, end: number): void;
-  gemmScratchBytes(m: number, n: number, k: number, csB: number): number;
+  softmaxRows(mode: number, n: number, x: number, y: number, begin: number, end: number): void;
+  softmaxColumns(mode: number, n: number, inner: number, x: number, y: number, begin: number, end: number): void;
+  gemmScratchBytes(m: number, n: number, k: number, csA: number, csB: number): number;
   gemm(
     m: number, n: number, k: number, alpha: number,
     a: number, rsA: number, csA: number,
@@ -24,10 +20,13 @@ export interface Kernels {
     scratch: number, begin: number, end: number,
   ): void;
   attention(params: number, begin: number, end: number): void;
-  attentionScratchBytes(d: number, dv: number): number;
-  attentionWorkItems(batch: number, numHeads: number, lq: number): number;
+  attentionScratchBytes(numHeads: number, numKvHeads: number, lq: number, d: number, dv: number): number;
+  attentionWorkItems(batch: number, numHeads: number, numKvHeads: number, lq: number): number;
   readonly RELAXED: Global;
   readonly READ_SLACK: Global;
+  readonly SOFTMAX: Global;
+  readonly LOG_SOFTMAX: Global;
+  readonly LOG_SUM_EXP: Global;
   readonly MASK_NONE: Global;
   readonly MASK_BOOLEAN: Global;
   readonly MASK_ADDITIVE: Global;

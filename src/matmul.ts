@@ -90,13 +90,26 @@ function advance(index: number[], shape: Shape, strides: Shape, last: number, of
   return offset;
 }
 
-/** Runs one gemm for each entry of the broadcast batch; rows of a are one matrix where only a is batched. */
-function multiply(core: Core, a: Matrix, b: Matrix, batch: Shape, at: { a: number; b: number; out: number; scratch: number }, alpha: number, beta: number): void {
-  const stacked = sizeOf(b.batch) === 1 && a.columnStride === 1 && a.rowStride === a.columns && sizeOf(batch) === sizeOf(a.batch);
-  const count = stacked ? 1 : sizeOf(batch);
-  const m = stacked ? a.rows * sizeOf(batch) : a.rows;
+/** Rows of one gemm: all of a's matrices are one tall matrix where only a is batched, and contiguous. */
+function stackedRows(a: Matrix, b: Matrix, batch: Shape): number {
+  const count = sizeOf(batch);
+  const contiguous = a.columnStride === 1 && a.rowStride === a.columns;
+  const stacks = contiguous && sizeOf(b.batch) === 1 && count === sizeOf(a.batch);
+  return stacks ? a.rows * count : a.rows;
+}
+
+interface Addresses {
+  a: number;
+  b: number;
+  out: number;
+  scratch: number;
+}
+
+/** Runs gemm for each entry of the broadcast batch, or once for rows that are stacked. */
+function multiply(core: Core, a: Matrix, b: Matrix, m: number, batch: Shape, at: Addresses, alpha: number, beta: number): void {
   const n = b.columns;
   const k = a.columns;
+  const count = m === a.rows ? sizeOf(batch) : 1;
   const stridesA = broadcastStrides(a.batch, batch);
   const stridesB = broadcastStrides(b.batch, batch);
   const indexA = new Array<number>(batch.length).fill(0);
@@ -107,7 +120,7 @@ function multiply(core: Core, a: Matrix, b: Matrix, batch: Shape, at: { a: numbe
       m, n, k, alpha,
       at.a + offsetA * a.rows * k * 4, a.rowStride, a.columnStride,
       at.b + offsetB * k * n * 4, b.rowStride, b.columnStride,
-      beta, at.out + i * a.rows * n * 4, n, at.scratch, 0, m,
+      beta, at.out + i * m * n * 4, n, at.scratch, 0, m,
     );
     offsetA = advance(indexA, batch, stridesA, last, offsetA);
     offsetB = advance(indexB, batch, stridesB, last, offsetB);
@@ -136,12 +149,12 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, options: Matmul
   const { memory, kernels } = core;
   const resident = left.resident && right.resident && (addend === undefined || addend.resident);
   const result = new Result(core, FN, shape, out, options.out, resident);
-  const rows = ma.rows * sizeOf(ma.batch);
-  const scratchBytes = kernels.gemmScratchBytes(rows, mb.columns, ma.columns, mb.columnStride) >>> 0;
+  const m = stackedRows(ma, mb, batch);
+  const scratchBytes = kernels.gemmScratchBytes(m, mb.columns, ma.columns, ma.columnStride, mb.columnStride) >>> 0;
   const bytes = memory.stagedBytes(left) + memory.stagedBytes(right) + (addend === undefined ? 0 : memory.stagedBytes(addend));
   reserve(core, FN, bytes + result.stagedBytes + blockBytes(scratchBytes), result);
   const at = { a: memory.stageOperand(left), b: memory.stageOperand(right), out: result.stage(), scratch: memory.stage(scratchBytes) };
   if (addend !== undefined && beta !== 0) copyBroadcast(core, addend, memory.stageOperand(addend), shape, at.out);
-  if (result.size > 0) multiply(core, ma, mb, batch, at, alpha, beta);
+  if (result.size > 0) multiply(core, ma, mb, m, batch, at, alpha, beta);
   return result.finish(at.out);
 }

@@ -22,9 +22,10 @@ function extents(shape: Shape, first: number, last: number): Extents {
   return e;
 }
 
-/** Groups of four lanes that the column kernels work on. */
-function columnGroups(e: Extents): number {
-  return e.outer * Math.ceil(e.inner / 4);
+/** Runs the kernel of one mode: over rows, or over columns in groups of four lanes. */
+function runKernel({ kernels }: Core, mode: number, e: Extents, from: number, to: number): void {
+  if (e.inner === 1) kernels.softmaxRows(mode, e.n, from, to, 0, e.outer);
+  else kernels.softmaxColumns(mode, e.n, e.inner, from, to, 0, e.outer * Math.ceil(e.inner / 4));
 }
 
 function normalize(core: Core, fn: "softmax" | "logSoftmax", x: TensorLike, options?: SoftmaxOptions): Tensor {
@@ -37,13 +38,8 @@ function normalize(core: Core, fn: "softmax" | "logSoftmax", x: TensorLike, opti
   reserve(core, fn, core.memory.stagedBytes(input) + result.stagedBytes, result);
   const from = core.memory.stageOperand(input);
   const to = result.stage();
-  const e = extents(input.shape, axis, axis);
-  const { kernels } = core;
-  if (e.inner === 1) {
-    if (fn === "softmax") kernels.softmaxRows(e.n, from, to, 0, e.outer);
-    else kernels.logSoftmaxRows(e.n, from, to, 0, e.outer);
-  } else if (fn === "softmax") kernels.softmaxColumns(e.n, e.inner, from, to, 0, columnGroups(e));
-  else kernels.logSoftmaxColumns(e.n, e.inner, from, to, 0, columnGroups(e));
+  const mode = fn === "softmax" ? core.kernels.SOFTMAX : core.kernels.LOG_SOFTMAX;
+  runKernel(core, mode.value, extents(input.shape, axis, axis), from, to);
   return result.finish(to);
 }
 
@@ -63,12 +59,6 @@ function readAxes(axis: number | readonly number[] | undefined, rank: number): n
     if (axes[i] === axes[i - 1]) throw new RangeError(`logSumExp: axis must name each axis once, got axis ${axes[i]} twice`);
   }
   return axes;
-}
-
-/** Reduces one run of neighbouring axes from `from` to `to`, which hold the whole tensor and its reduction. */
-function reduceRun(core: Core, e: Extents, from: number, to: number): void {
-  if (e.inner === 1) core.kernels.logSumExpRows(e.n, from, to, 0, e.outer);
-  else core.kernels.logSumExpColumns(e.n, e.inner, from, to, 0, columnGroups(e));
 }
 
 /** Splits ascending axes into runs of neighbours, last run first. */
@@ -103,10 +93,11 @@ export function logSumExp(core: Core, x: TensorLike, options?: LogSumExpOptions)
   const to = result.stage();
   const steps = [core.memory.stage(stepBytes), core.memory.stage(stepBytes)] as const;
   const left = [...input.shape];
-  if (runs.length === 0) reduceRun(core, { outer: input.size, n: 1, inner: 1 }, from, to);
+  const mode = core.kernels.LOG_SUM_EXP.value;
+  if (runs.length === 0) runKernel(core, mode, { outer: input.size, n: 1, inner: 1 }, from, to);
   runs.forEach(([first, last], i) => {
     const target = i === runs.length - 1 ? to : steps[i % 2 === 0 ? 0 : 1];
-    reduceRun(core, extents(left, first, last), from, target);
+    runKernel(core, mode, extents(left, first, last), from, target);
     left.fill(1, first, last + 1);
     from = target;
   });

@@ -1,0 +1,201 @@
+// Attention for few queries (lq <= FEW_QUERIES), as in decoding: bound by reading K and V, each of which is read once.
+//
+// The same result as attention.ts, bit for bit: every row takes its scores, maxima, sums and products in the same order.
+// Rows are the queries of all heads that share one key/value head: row r is head hKv * group + r / lq, query r % lq.
+// Scores are kept [row][key]: lanes are keys, K is transposed in registers, V is added by rows (few-rows.ts).
+// Work range [begin, end): items b * numKvHeads + hKv.
+// Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
+import { BLOCK_K, NR } from "./config";
+import { SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
+import { dotRows, streamRows } from "./few-rows";
+import { log } from "./log";
+import { EMPTY, FULL, endKey, firstKey, maskTile } from "./mask";
+import { AttentionParams, MASK_ADDITIVE } from "./params";
+import { allFinite, fma, loadPartial, storePartial } from "./simd";
+
+@inline const SCORES_BYTES: usize = (<usize>BLOCK_K) << 2;
+@inline const BIAS_BYTES: usize = (<usize>BLOCK_K) << 5;
+
+// Statistics of a row, 16 bytes.
+@inline const STATS_BYTES: usize = 16;
+@inline const ROW_SUM: usize = 4;
+@inline const RESCALE_BY: usize = 8;
+
+/** Bytes of a row of `n` floats, rounded up to whole vectors. */
+@inline
+function rowBytes(n: i32): usize {
+  return (<usize>(n + 3 & ~3)) << 2;
+}
+
+/** Bytes of scratch for `rows` rows: of each the scaled query, scores, statistics, output and one block's output. */
+export function decodeScratchBytes(rows: i32, d: i32, dv: i32): usize {
+  return (<usize>rows) * (rowBytes(d) + SCORES_BYTES + STATS_BYTES + 2 * rowBytes(dv)) + BIAS_BYTES;
+}
+
+export function decode(params: AttentionParams, begin: i32, end: i32): void {
+  for (let item = begin; item < end; ++item) decodeHead(params, item / params.numKvHeads, item % params.numKvHeads);
+}
+
+function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
+  const group = params.numHeads / params.numKvHeads;
+  const rows = group * params.lq, d = params.d, dv = params.dv;
+  const query = params.scratch;
+  const scores = query + (<usize>rows) * rowBytes(d);
+  const stats = scores + (<usize>rows) * SCORES_BYTES;
+  const sums = stats + (<usize>rows) * STATS_BYTES;
+  const block = sums + (<usize>rows) * rowBytes(dv);
+  const bias = block + (<usize>rows) * rowBytes(dv);
+  const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << 2);
+  const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << 2);
+  const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
+  const position = load<i32>(params.queryOffsets + ((<usize>b) << 2));
+  const kvLength = load<i32>(params.kvLengths + ((<usize>b) << 2));
+
+  startRows(params, b, hKv * group, rows, query, stats, sums);
+  const first = firstKey(params, position), last = endKey(params, position + params.lq - 1, kvLength);
+  for (let k0 = first - first % BLOCK_K; k0 < last; k0 += BLOCK_K) {
+    const from = max(k0, first), to = min(k0 + BLOCK_K, last), keys = to - from;
+    const values = v + (<usize>from) * rowV;
+    dotRows(rows, keys, d, query, rowBytes(d), k + (<usize>from) * rowK, rowK, scores, SCORES_BYTES);
+    let whole = true;
+    for (let g = 0; g < group; ++g) {
+      const at = <usize>(g * params.lq);
+      const full = weighHead(params, b, hKv * group + g, position, from, to, scores + at * SCORES_BYTES, stats + at * STATS_BYTES, bias);
+      whole = whole && full;
+    }
+    if (whole || allFinite(keys, dv, values, rowV)) {
+      streamRows(rows, dv, keys, scores, SCORES_BYTES, 4, values, rowV, block, rowBytes(dv));
+    } else {
+      guardedRows(rows, dv, keys, scores, values, rowV, block);
+    }
+    accumulateRows(rows, dv, stats, sums, block);
+  }
+  finishRows(params, b, hKv * group, rows, stats, sums);
+}
+
+/** Row r of [batch, heads, lq] storage: its head and query. */
+@inline
+function rowOffset(params: AttentionParams, b: i32, h0: i32, r: i32, batch: i32, head: i32, row: i32): usize {
+  return (<usize>b * batch + <usize>(h0 + r / params.lq) * head + <usize>(r % params.lq) * row) << 2;
+}
+
+/** Copies scale * q and clears statistics and sums. */
+function startRows(params: AttentionParams, b: i32, h0: i32, rows: i32, query: usize, stats: usize, sums: usize): void {
+  const factor = f32x4.splat(params.scale), zero = f32x4.splat(0);
+  for (let r = 0; r < rows; ++r, stats += STATS_BYTES) {
+    const q = params.query + rowOffset(params, b, h0, r, params.queryBatch, params.queryHead, params.queryRow);
+    for (let c: usize = 0; c < rowBytes(params.d); c += 16, query += 16) {
+      v128.store(query, f32x4.mul(factor, v128.load(q + c))); // lanes past d are never read
+    }
+    f32.store(stats, -Infinity);
+    f32.store(stats + ROW_SUM, 0);
+    for (let c: usize = 0; c < rowBytes(params.dv); c += 16, sums += 16) v128.store(sums, zero);
+  }
+}
+
+/** Scores to weights for the lq rows of head h against keys [from, to). True if every row sees every key. */
+function weighHead(
+  params: AttentionParams, b: i32, h: i32, position: i32, from: i32, to: i32, scores: usize, stats: usize, bias: usize,
+): bool {
+  const shift: usize = params.maskKind == MASK_ADDITIVE ? 2 : 0;
+  const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead) << shift);
+  const visible = maskTile(params, mask, position, params.lq, from, to, bias);
+  for (let i = 0; i < params.lq; ++i, scores += SCORES_BYTES, stats += STATS_BYTES) {
+    if (visible == EMPTY) {
+      removeRow(to - from, scores, stats);
+      continue;
+    }
+    if (visible != FULL) addBias(to - from, scores, bias + ((<usize>i) << 2));
+    softmaxRow(to - from, scores, stats);
+    if (visible != FULL) markRemoved(to - from, scores, bias + ((<usize>i) << 2));
+  }
+  return visible == FULL;
+}
+
+/** No key of the block: weights -0 (see GUARDED in microkernel.ts), statistics as they are. */
+function removeRow(keys: i32, scores: usize, stats: usize): void {
+  for (let j = 0; j < keys; ++j) f32.store(scores + ((<usize>j) << 2), -0.0);
+  f32.store(stats + RESCALE_BY, 1);
+}
+
+/** Adds one lane of the bias tile; a removed key becomes -Infinity by selection, whatever its score. */
+function addBias(keys: i32, scores: usize, bias: usize): void {
+  for (let j = 0; j < keys; ++j, scores += 4, bias += 32) {
+    const value = f32.load(bias);
+    f32.store(scores, value == -Infinity ? value : f32.load(scores) + value);
+  }
+}
+
+/** Sets the sign of the weights whose bias is -Infinity. */
+function markRemoved(keys: i32, weights: usize, bias: usize): void {
+  for (let j = 0; j < keys; ++j, weights += 4, bias += 32) {
+    if (f32.load(bias) == -Infinity) f32.store(weights, -0.0);
+  }
+}
+
+/** Scores to weights by the running maximum; the sum runs over the keys in order. */
+function softmaxRow(keys: i32, scores: usize, stats: usize): void {
+  const old = f32.load(stats);
+  let rowMax = old;
+  for (let j = 0; j < keys; ++j) {
+    const s = f32.load(scores + ((<usize>j) << 2));
+    rowMax = rowMax < s ? s : rowMax;
+  }
+  f32.store(stats, rowMax);
+  const m = f32x4.splat(rowMax == -Infinity ? 0 : rowMax); // so that -Infinity - max is -Infinity and never NaN
+  for (let j = 0; j < keys; j += NR) {
+    const at = scores + ((<usize>j) << 2);
+    expSubMaxPair(at, at, m, m, SMALLEST_WEIGHT);
+  }
+  let sum: f32 = 0;
+  for (let j = 0; j < keys; ++j) sum += f32.load(scores + ((<usize>j) << 2));
+  const rescale = expNonPositive(f32x4.sub(f32x4.splat(old), m), SMALLEST_WEIGHT);
+  const total = fma(f32x4.splat(f32.load(stats + ROW_SUM)), rescale, f32x4.splat(sum));
+  f32.store(stats + ROW_SUM, f32x4.extract_lane(total, 0));
+  f32.store(stats + RESCALE_BY, f32x4.extract_lane(rescale, 0));
+}
+
+/** block = weights V where V holds NaN or Infinity and some keys are masked: those are passed over. */
+function guardedRows(rows: i32, dv: i32, keys: i32, weights: usize, v: usize, rowV: usize, block: usize): void {
+  for (let r = 0; r < rows; ++r, weights += SCORES_BYTES) {
+    for (let c: usize = 0; c < rowBytes(dv); c += 16, block += 16) {
+      let sum = f32x4.splat(0);
+      for (let j = 0; j < keys; ++j) {
+        const weight = weights + ((<usize>j) << 2);
+        if (load<i32>(weight) != i32.MIN_VALUE) sum = fma(v128.load32_splat(weight), v128.load(v + <usize>j * rowV + c), sum);
+      }
+      v128.store(block, sum);
+    }
+  }
+}
+
+/** sums = sums * rescale + block. */
+function accumulateRows(rows: i32, dv: i32, stats: usize, sums: usize, block: usize): void {
+  for (let r = 0; r < rows; ++r, stats += STATS_BYTES) {
+    const rescale = v128.load32_splat(stats + RESCALE_BY);
+    for (let c: usize = 0; c < rowBytes(dv); c += 16, sums += 16, block += 16) {
+      v128.store(sums, fma(v128.load(sums), rescale, v128.load(block)));
+    }
+  }
+}
+
+/** out = sums / rowSum, zeros for a row without keys, and lse. */
+function finishRows(params: AttentionParams, b: i32, h0: i32, rows: i32, stats: usize, sums: usize): void {
+  const dv = params.dv;
+  for (let r = 0; r < rows; ++r, stats += STATS_BYTES, sums += rowBytes(dv)) {
+    const rowSum = f32.load(stats + ROW_SUM);
+    const inverse = f32x4.splat(rowSum == 0 ? 0 : 1 / rowSum);
+    const out = params.out + rowOffset(params, b, h0, r, params.outBatch, params.outHead, params.outRow);
+    let c = 0;
+    for (; c + 4 <= dv; c += 4) {
+      const at = (<usize>c) << 2;
+      v128.store(out + at, f32x4.mul(v128.load(sums + at), inverse));
+    }
+    const at = (<usize>c) << 2;
+    if (c < dv) storePartial(out + at, f32x4.mul(loadPartial(sums + at, dv - c, inverse), inverse), dv - c);
+    if (params.lse != 0) {
+      const to = params.lse + (<usize>((b * params.numHeads + h0) * params.lq + r) << 2);
+      f32.store(to, <f32>(<f64>f32.load(stats) + log(rowSum)));
+    }
+  }
+}
