@@ -11,7 +11,7 @@ import { dotRows, streamRows } from "./few-rows";
 import { log } from "./log";
 import { EMPTY, FULL, endKey, firstKey, maskTile } from "./mask";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
-import { allFinite, fma, loadPartial, storePartial } from "./simd";
+import { allFinite, fma, hmax, loadPartial, storePartial } from "./simd";
 
 @inline const SCORES_BYTES: usize = (<usize>BLOCK_K) << 2;
 @inline const BIAS_BYTES: usize = (<usize>BLOCK_K) << 5;
@@ -135,12 +135,15 @@ function markRemoved(keys: i32, weights: usize, bias: usize): void {
 
 /** Scores to weights by the running maximum; the sum runs over the keys in order. */
 function softmaxRow(keys: i32, scores: usize, stats: usize): void {
-  const old = f32.load(stats);
-  let rowMax = old;
-  for (let j = 0; j < keys; ++j) {
-    const s = f32.load(scores + ((<usize>j) << 2));
-    rowMax = rowMax < s ? s : rowMax;
+  const old = f32.load(stats), none = f32x4.splat(-Infinity);
+  for (let j = keys; j & 7; ++j) f32.store(scores + ((<usize>j) << 2), -Infinity); // whole vectors: weights of 0
+  let m0 = f32x4.splat(old), m1 = none;
+  for (let j = 0; j < keys; j += NR) {
+    const at = scores + ((<usize>j) << 2);
+    m0 = f32x4.pmax(m0, v128.load(at));
+    m1 = f32x4.pmax(m1, v128.load(at, 16));
   }
+  const rowMax = hmax(f32x4.pmax(m0, m1));
   f32.store(stats, rowMax);
   const m = f32x4.splat(rowMax == -Infinity ? 0 : rowMax); // so that -Infinity - max is -Infinity and never NaN
   for (let j = 0; j < keys; j += NR) {

@@ -1,6 +1,6 @@
 // What the elementwise operations share: one operand, one result of its shape, which may be the operand itself.
 import { checkOptions } from "./shapes.ts";
-import { type Core, Result, checkAlias, readOperand, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { ElementwiseOptions, Tensor, TensorLike } from "./types.ts";
 
 const OPTIONS: ReadonlySet<string> = new Set(["out"]);

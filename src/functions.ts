@@ -7,7 +7,7 @@ import type {
   ScaleFunction,
   SoftmaxFunction,
 } from "./operations.ts";
-import { type Runtime, createRuntimeSync } from "./runtime.ts";
+import { createRuntimeSync, type Runtime } from "./runtime.ts";
 import type { ResidentTensor } from "./tensor.ts";
 import type { RuntimeInfo, Shape } from "./types.ts";
 
@@ -47,7 +47,8 @@ export const scaledDotProductAttention: AttentionFunction = ((query, key, value,
  * @example
  * matmul({ data: Float32Array.of(1, 2, 3, 4), shape: [2, 2] }, { data: Float32Array.of(5, 6), shape: [2] }).data; // [17, 39]
  */
-export const matmul: MatmulFunction = ((a, b, options) => defaultRuntime().matmul(a, b, options)) as MatmulFunction;
+export const matmul: MatmulFunction = ((a, b, options) =>
+  defaultRuntime().matmul(a, b, options)) as MatmulFunction;
 
 /**
  * exp(x - max) / sum(exp(x - max)) along an axis (default the last): the maximum is subtracted, so it never overflows.
@@ -59,7 +60,8 @@ export const matmul: MatmulFunction = ((a, b, options) => defaultRuntime().matmu
  * @example
  * softmax({ data: Float32Array.of(1000, 1001, 999), shape: [3] }).data; // [0.244728, 0.665241, 0.090031]
  */
-export const softmax: SoftmaxFunction = ((x, options) => defaultRuntime().softmax(x, options)) as SoftmaxFunction;
+export const softmax: SoftmaxFunction = ((x, options) =>
+  defaultRuntime().softmax(x, options)) as SoftmaxFunction;
 
 /**
  * x - logSumExp(x) along an axis (default the last): the logarithm of softmax, without its underflow.
@@ -68,7 +70,8 @@ export const softmax: SoftmaxFunction = ((x, options) => defaultRuntime().softma
  * @example
  * logSoftmax({ data: Float32Array.of(0, 0), shape: [2] }).data; // [-0.693147, -0.693147]
  */
-export const logSoftmax: SoftmaxFunction = ((x, options) => defaultRuntime().logSoftmax(x, options)) as SoftmaxFunction;
+export const logSoftmax: SoftmaxFunction = ((x, options) =>
+  defaultRuntime().logSoftmax(x, options)) as SoftmaxFunction;
 
 /**
  * max + log(sum(exp(x - max))) over one axis or several (default the last), which are dropped unless keepDims.
@@ -79,7 +82,8 @@ export const logSoftmax: SoftmaxFunction = ((x, options) => defaultRuntime().log
  * @example
  * logSumExp({ data: Float32Array.of(1000, 1000), shape: [2] }); // { data: [1000.6931], shape: [] }
  */
-export const logSumExp: LogSumExpFunction = ((x, options) => defaultRuntime().logSumExp(x, options)) as LogSumExpFunction;
+export const logSumExp: LogSumExpFunction = ((x, options) =>
+  defaultRuntime().logSumExp(x, options)) as LogSumExpFunction;
 
 /**
  * alpha * x. The 1/√d_k of attention: scores of unit-variance queries and keys have variance d_k, and unscaled they
@@ -90,7 +94,8 @@ export const logSumExp: LogSumExpFunction = ((x, options) => defaultRuntime().lo
  * @example
  * scale({ data: Float32Array.of(8, 16), shape: [2] }, 1 / Math.sqrt(64)).data; // [1, 2]
  */
-export const scale: ScaleFunction = ((x, alpha, options) => defaultRuntime().scale(x, alpha, options)) as ScaleFunction;
+export const scale: ScaleFunction = ((x, alpha, options) =>
+  defaultRuntime().scale(x, alpha, options)) as ScaleFunction;
 
 /**
  * exp(x), elementwise, by the vector kernel inside softmax: within 1.5 ulp on [-87, 0]. Results below the smallest
@@ -108,7 +113,8 @@ export const exp: ExpFunction = ((x, options) => defaultRuntime().exp(x, options
  * @example
  * using keys = tensor([2, 3], Float32Array.of(1, 2, 3, 4, 5, 6));
  */
-export const tensor = (shape: Shape, data?: Float32Array): ResidentTensor => defaultRuntime().tensor(shape, data);
+export const tensor = (shape: Shape, data?: Float32Array): ResidentTensor =>
+  defaultRuntime().tensor(shape, data);
 
 /** What the default runtime uses, and why not something better. */
 export const info = (): RuntimeInfo => defaultRuntime().info();

@@ -1,4 +1,14 @@
-export { exp, info, logSoftmax, logSumExp, matmul, scale, scaledDotProductAttention, softmax, tensor } from "./functions.ts";
+export {
+  exp,
+  info,
+  logSoftmax,
+  logSumExp,
+  matmul,
+  scale,
+  scaledDotProductAttention,
+  softmax,
+  tensor,
+} from "./functions.ts";
 export type {
   AttentionFunction,
   ExpFunction,

@@ -1,15 +1,18 @@
 // The attnMask option: its type, its shape against [...batch, heads, queryLength, keyLength], its strides.
-import type { Strides } from "./params.ts";
+import { blockBytes } from "./memory.ts";
 import { describe, showShape, sizeOf } from "./shapes.ts";
-import { type Core, type Operand, ResidentTensor, checkLength, readOperand, readShape } from "./tensor.ts";
+import { type Core, checkLength, type Operand, ResidentTensor, readOperand, readShape } from "./tensor.ts";
 import type { BooleanData, MaskLike, Shape, TensorLike } from "./types.ts";
 
-/** A checked mask. */
+/** A checked mask, read as [batch, heads, lq, lk] with stride 0 on each axis that it broadcasts. */
 export interface Mask {
-  /** Additive masks are float32 operands; boolean ones are bytes. */
+  /** An additive mask is a float32 operand; a boolean one is bytes. */
   readonly additive: Operand | undefined;
-  readonly bytes: ArrayLike<number> | ArrayLike<boolean> | undefined;
-  readonly strides: Strides & { column: number };
+  readonly bytes: BooleanData | undefined;
+  readonly batchStride: number;
+  readonly headStride: number;
+  readonly rowStride: number;
+  readonly columnStride: number;
 }
 
 function isByteArray(data: unknown): data is Uint8Array | Uint8ClampedArray {
@@ -23,33 +26,37 @@ function asBoolean(fn: string, data: unknown): BooleanData | undefined {
   if (!Array.isArray(data)) return undefined;
   const wrong = data.findIndex((value) => typeof value !== "boolean");
   if (wrong >= 0) {
-    throw new TypeError(`${fn}: attnMask.data as an array must hold true and false only, got ${describe(data[wrong])} at ${wrong}`);
+    throw new TypeError(
+      `${fn}: attnMask.data as an array must hold true and false only, got ${describe(data[wrong])} at ${wrong}`,
+    );
   }
   return data as boolean[];
 }
 
-/**
- * Strides of the mask read as [batch, heads, lq, lk], 0 on each axis that it broadcasts. Leading axes count as one batch
- * axis: all as in the problem, or all 1.
- */
-function maskStrides(fn: string, shape: Shape, target: Shape): Strides & { column: number } {
+/** The strides, leading axes counting as one batch axis: all as in the problem, or all 1. */
+function broadcastMask(fn: string, shape: Shape, target: Shape): Omit<Mask, "additive" | "bytes"> {
   const rank = target.length;
   const padded: number[] = [...new Array<number>(Math.max(rank - shape.length, 0)).fill(1), ...shape];
   while (padded.length > rank && padded[0] === 1) padded.shift();
   if (padded.length > rank || padded.some((length, i) => length !== 1 && length !== target[i])) {
-    throw new RangeError(`${fn}: attnMask must broadcast to [...batch, heads, queryLength, keyLength] = ${showShape(target)}, got ${showShape(shape)}`);
+    throw new RangeError(
+      `${fn}: attnMask must broadcast to [...batch, heads, queryLength, keyLength] = ${showShape(target)}, ` +
+        `got ${showShape(shape)}`,
+    );
   }
   const lead = padded.slice(0, -3);
   const same = lead.every((length, i) => length === target[i]);
   if (!same && lead.some((length) => length !== 1)) {
-    throw new RangeError(`${fn}: the batch axes of attnMask must all be 1 or all be ${showShape(target.slice(0, -3))}, got ${showShape(lead)}`);
+    throw new RangeError(
+      `${fn}: the batch axes of attnMask must all be 1 or all be ${showShape(target.slice(0, -3))}, got ${showShape(lead)}`,
+    );
   }
   const [heads = 1, rows = 1, columns = 1] = padded.slice(-3);
   return {
-    batch: sizeOf(lead) === 1 ? 0 : heads * rows * columns,
-    head: heads === 1 ? 0 : rows * columns,
-    row: rows === 1 ? 0 : columns,
-    column: columns === 1 ? 0 : 1,
+    batchStride: sizeOf(lead) === 1 ? 0 : heads * rows * columns,
+    headStride: heads === 1 ? 0 : rows * columns,
+    rowStride: rows === 1 ? 0 : columns,
+    columnStride: columns === 1 ? 0 : 1,
   };
 }
 
@@ -60,7 +67,7 @@ export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape):
     const bytes = asBoolean(fn, mask.data);
     if (bytes !== undefined) {
       checkLength(fn, "attnMask", bytes.length, shape, isByteArray(bytes) ? bytes.buffer : undefined);
-      return { additive: undefined, bytes, strides: maskStrides(fn, shape, target) };
+      return { additive: undefined, bytes, ...broadcastMask(fn, shape, target) };
     }
     if (Object.prototype.toString.call(mask.data) !== "[object Float32Array]") {
       throw new TypeError(
@@ -70,5 +77,24 @@ export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape):
     }
   }
   const additive = readOperand(core, fn, "attnMask", mask as TensorLike);
-  return { additive, bytes: undefined, strides: maskStrides(fn, additive.shape, target) };
+  return { additive, bytes: undefined, ...broadcastMask(fn, additive.shape, target) };
+}
+
+/** Bytes of arena for the mask. */
+export function stagedMaskBytes(core: Core, mask: Mask | undefined): number {
+  if (mask === undefined) return 0;
+  return mask.additive === undefined
+    ? blockBytes(mask.bytes!.length)
+    : core.memory.stagedBytes(mask.additive);
+}
+
+/** Address of the mask, copied in where it does not live in Wasm memory. */
+export function stageMask(core: Core, mask: Mask | undefined): number {
+  if (mask === undefined) return 0;
+  if (mask.additive !== undefined) return core.memory.stageOperand(mask.additive);
+  const bytes = mask.bytes!;
+  const address = core.memory.stage(bytes.length);
+  if (ArrayBuffer.isView(bytes)) core.memory.u8.set(bytes as ArrayLike<number>, address);
+  else for (let i = 0; i < bytes.length; i++) core.memory.u8[address + i] = bytes[i] ? 1 : 0;
+  return address;
 }

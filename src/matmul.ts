@@ -1,7 +1,15 @@
 // matmul: out = alpha * op(a) @ op(b) + beta * c, batched with broadcasting (numpy.matmul, ONNX MatMul and Gemm).
 import { blockBytes } from "./memory.ts";
-import { broadcast, broadcastStrides, checkOptions, readFlag, readNumber, showShape, sizeOf } from "./shapes.ts";
-import { type Core, type Operand, Result, checkAlias, readOperand, readOut, reserve } from "./tensor.ts";
+import {
+  broadcast,
+  broadcastStrides,
+  checkOptions,
+  readFlag,
+  readNumber,
+  showShape,
+  sizeOf,
+} from "./shapes.ts";
+import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { MatmulOptions, Shape, Tensor, TensorLike } from "./types.ts";
 
 const FN = "matmul";
@@ -22,7 +30,10 @@ interface Matrix {
 function asMatrix(name: "a" | "b", shape: Shape, transpose: boolean): Matrix {
   if (shape.length === 0) throw new RangeError(`${FN}: ${name} must have rank 1 or more, got a scalar`);
   if (shape.length === 1) {
-    if (transpose) throw new RangeError(`${FN}: transpose${name.toUpperCase()} needs ${name} of rank 2 or more, got shape ${showShape(shape)}`);
+    if (transpose)
+      throw new RangeError(
+        `${FN}: transpose${name.toUpperCase()} needs ${name} of rank 2 or more, got shape ${showShape(shape)}`,
+      );
     const n = shape[0]!;
     return name === "a"
       ? { batch: [], rows: 1, columns: n, rowStride: n, columnStride: 1 }
@@ -37,7 +48,12 @@ function asMatrix(name: "a" | "b", shape: Shape, transpose: boolean): Matrix {
 }
 
 /** Shape of the result, or an error that names the axes that do not fit. */
-function resultShape(a: Matrix, b: Matrix, shapeA: Shape, shapeB: Shape): { batch: number[]; shape: number[] } {
+function resultShape(
+  a: Matrix,
+  b: Matrix,
+  shapeA: Shape,
+  shapeB: Shape,
+): { batch: number[]; shape: number[] } {
   if (a.columns !== b.rows) {
     throw new RangeError(
       `${FN}: inner lengths must be equal, got ${a.columns} of a ${showShape(shapeA)} and ${b.rows} of b ${showShape(shapeB)}`,
@@ -45,7 +61,9 @@ function resultShape(a: Matrix, b: Matrix, shapeA: Shape, shapeB: Shape): { batc
   }
   const batch = broadcast(a.batch, b.batch);
   if (batch === undefined) {
-    throw new RangeError(`${FN}: batch axes must broadcast, got ${showShape(a.batch)} of a and ${showShape(b.batch)} of b`);
+    throw new RangeError(
+      `${FN}: batch axes must broadcast, got ${showShape(a.batch)} of a and ${showShape(b.batch)} of b`,
+    );
   }
   const shape = [...batch];
   if (shapeA.length > 1) shape.push(a.rows);
@@ -56,8 +74,14 @@ function resultShape(a: Matrix, b: Matrix, shapeA: Shape, shapeB: Shape): { batc
 /** Checks that c broadcasts one way to the result. */
 function checkAddend(c: Operand, shape: Shape): void {
   const fits = broadcast(c.shape, shape);
-  if (c.shape.length > shape.length || fits === undefined || !fits.every((length, i) => length === shape[i])) {
-    throw new RangeError(`${FN}: c must broadcast to the result ${showShape(shape)}, got ${showShape(c.shape)}`);
+  if (
+    c.shape.length > shape.length ||
+    fits === undefined ||
+    !fits.every((length, i) => length === shape[i])
+  ) {
+    throw new RangeError(
+      `${FN}: c must broadcast to the result ${showShape(shape)}, got ${showShape(c.shape)}`,
+    );
   }
 }
 
@@ -106,7 +130,16 @@ interface Addresses {
 }
 
 /** Runs gemm for each entry of the broadcast batch, or once for rows that are stacked. */
-function multiply(core: Core, a: Matrix, b: Matrix, m: number, batch: Shape, at: Addresses, alpha: number, beta: number): void {
+function multiply(
+  core: Core,
+  a: Matrix,
+  b: Matrix,
+  m: number,
+  batch: Shape,
+  at: Addresses,
+  alpha: number,
+  beta: number,
+): void {
   const n = b.columns;
   const k = a.columns;
   const count = m === a.rows ? sizeOf(batch) : 1;
@@ -117,10 +150,22 @@ function multiply(core: Core, a: Matrix, b: Matrix, m: number, batch: Shape, at:
   const last = batch.length - 1;
   for (let i = 0, offsetA = 0, offsetB = 0; i < count; i++) {
     core.kernels.gemm(
-      m, n, k, alpha,
-      at.a + offsetA * a.rows * k * 4, a.rowStride, a.columnStride,
-      at.b + offsetB * k * n * 4, b.rowStride, b.columnStride,
-      beta, at.out + i * m * n * 4, n, at.scratch, 0, m,
+      m,
+      n,
+      k,
+      alpha,
+      at.a + offsetA * a.rows * k * 4,
+      a.rowStride,
+      a.columnStride,
+      at.b + offsetB * k * n * 4,
+      b.rowStride,
+      b.columnStride,
+      beta,
+      at.out + i * m * n * 4,
+      n,
+      at.scratch,
+      0,
+      m,
     );
     offsetA = advance(indexA, batch, stridesA, last, offsetA);
     offsetB = advance(indexB, batch, stridesB, last, offsetB);
@@ -137,7 +182,9 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, options: Matmul
   const alpha = readNumber(FN, "alpha", options.alpha, 1);
   const addend = options.c === undefined ? undefined : readOperand(core, FN, "c", options.c);
   if (addend === undefined && options.beta !== undefined) {
-    throw new TypeError(`${FN}: beta is the factor on c, but c is not given (beta = ${String(options.beta)})`);
+    throw new TypeError(
+      `${FN}: beta is the factor on c, but c is not given (beta = ${String(options.beta)})`,
+    );
   }
   const beta = addend === undefined ? 0 : readNumber(FN, "beta", options.beta, 1);
   if (addend !== undefined) checkAddend(addend, shape);
@@ -150,11 +197,21 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, options: Matmul
   const resident = left.resident && right.resident && (addend === undefined || addend.resident);
   const result = new Result(core, FN, shape, out, options.out, resident);
   const m = stackedRows(ma, mb, batch);
-  const scratchBytes = kernels.gemmScratchBytes(m, mb.columns, ma.columns, ma.columnStride, mb.columnStride) >>> 0;
-  const bytes = memory.stagedBytes(left) + memory.stagedBytes(right) + (addend === undefined ? 0 : memory.stagedBytes(addend));
+  const scratchBytes =
+    kernels.gemmScratchBytes(m, mb.columns, ma.columns, ma.columnStride, mb.columnStride) >>> 0;
+  const bytes =
+    memory.stagedBytes(left) +
+    memory.stagedBytes(right) +
+    (addend === undefined ? 0 : memory.stagedBytes(addend));
   reserve(core, FN, bytes + result.stagedBytes + blockBytes(scratchBytes), result);
-  const at = { a: memory.stageOperand(left), b: memory.stageOperand(right), out: result.stage(), scratch: memory.stage(scratchBytes) };
-  if (addend !== undefined && beta !== 0) copyBroadcast(core, addend, memory.stageOperand(addend), shape, at.out);
+  const at = {
+    a: memory.stageOperand(left),
+    b: memory.stageOperand(right),
+    out: result.stage(),
+    scratch: memory.stage(scratchBytes),
+  };
+  if (addend !== undefined && beta !== 0)
+    copyBroadcast(core, addend, memory.stageOperand(addend), shape, at.out);
   if (result.size > 0) multiply(core, ma, mb, m, batch, at, alpha, beta);
   return result.finish(at.out);
 }

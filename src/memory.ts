@@ -8,6 +8,8 @@ import type { Operand } from "./tensor.ts";
 /** Blocks start and end on cache lines. */
 const ALIGNMENT = 64;
 const PAGE_BYTES = 65536;
+/** Up to this many floats a loop copies faster than `set` and `slice` begin (30 to 60 ns each). */
+const LOOP_SIZE = 64;
 /** A 32-bit memory less one page, so that an end pointer fits 32 bits. */
 export const MAX_MEMORY_BYTES = 2 ** 32 - PAGE_BYTES;
 
@@ -17,10 +19,11 @@ export function blockBytes(bytes: number): number {
 }
 
 export class LinearMemory {
-  /** Views of the whole memory, made anew whenever it has grown. */
-  f32: Float32Array;
-  i32: Int32Array;
-  u8: Uint8Array;
+  /** The memory's buffer and views of all of it, made anew whenever it has grown. */
+  buffer!: ArrayBuffer;
+  f32!: Float32Array;
+  i32!: Int32Array;
+  u8!: Uint8Array;
 
   readonly #memory: WebAssembly.Memory;
   readonly #maxBytes: number;
@@ -38,18 +41,12 @@ export class LinearMemory {
   constructor(kernels: Kernels, maxBytes: number) {
     this.#memory = kernels.memory;
     this.#maxBytes = maxBytes;
-    this.#slack = kernels.READ_SLACK.value;
+    this.#slack = kernels.READ_SLACK;
     const start = blockBytes(kernels.heapBase());
     this.#end = start;
-    this.f32 = new Float32Array(this.buffer);
-    this.i32 = new Int32Array(this.buffer);
-    this.u8 = new Uint8Array(this.buffer);
+    this.#view();
     if (this.buffer.byteLength < start + this.#slack) this.#grow(start + this.#slack, "createRuntime");
     this.#extend();
-  }
-
-  get buffer(): ArrayBuffer {
-    return this.#memory.buffer as ArrayBuffer;
   }
 
   get byteLength(): number {
@@ -66,7 +63,8 @@ export class LinearMemory {
     }
     if (index < 0) {
       const last = this.#starts.length - 1;
-      const tail = last >= 0 && this.#starts[last]! + this.#sizes[last]! === this.#end ? this.#sizes[last]! : 0;
+      const tail =
+        last >= 0 && this.#starts[last]! + this.#sizes[last]! === this.#end ? this.#sizes[last]! : 0;
       this.#grow(this.#end - tail + size + this.#slack, caller);
       this.#extend();
       index = this.#bestFit(size);
@@ -77,7 +75,8 @@ export class LinearMemory {
   /** Gives a block back. Only what `allocate` returned, once. */
   free(pointer: number): void {
     const size = this.#allocated.get(pointer);
-    if (size === undefined) throw new RangeError(`wasm-attention: free of ${pointer}, which is not allocated`);
+    if (size === undefined)
+      throw new RangeError(`wasm-attention: free of ${pointer}, which is not allocated`);
     this.#allocated.delete(pointer);
     this.#insert(pointer, size);
   }
@@ -101,7 +100,7 @@ export class LinearMemory {
 
   /** Address of an array that is a view of this memory as it is now, or -1. */
   addressOf(data: Float32Array): number {
-    return data.buffer === this.f32.buffer ? data.byteOffset : -1;
+    return data.buffer === this.buffer ? data.byteOffset : -1;
   }
 
   /** Bytes that a call must reserve for an operand: none if it lives here. */
@@ -112,9 +111,20 @@ export class LinearMemory {
   /** Address of an operand: its own if it lives here, else that of its copy in the arena. */
   stageOperand(operand: Operand): number {
     if (operand.address >= 0) return operand.address;
-    const pointer = this.stage(operand.size * 4);
-    this.f32.set(operand.data, pointer >>> 2);
+    const { data, size } = operand;
+    const pointer = this.stage(size * 4);
+    if (size > LOOP_SIZE) this.f32.set(data, pointer >>> 2);
+    else for (let i = 0, to = pointer >>> 2; i < size; i++) this.f32[to + i] = data[i]!;
     return pointer;
+  }
+
+  /** A new array with the `size` floats at an address. */
+  copyOut(pointer: number, size: number): Float32Array {
+    const start = pointer >>> 2;
+    if (size > LOOP_SIZE) return this.f32.slice(start, start + size);
+    const data = new Float32Array(size);
+    for (let i = 0; i < size; i++) data[i] = this.f32[start + i]!;
+    return data;
   }
 
   #bestFit(size: number): number {
@@ -175,13 +185,23 @@ export class LinearMemory {
     const have = this.byteLength;
     const pages = Math.ceil(bytes / PAGE_BYTES);
     if (pages * PAGE_BYTES > this.#maxBytes) {
-      throw new RangeError(`${caller}: needs ${pages * PAGE_BYTES} bytes of Wasm memory, more than maxMemoryBytes = ${this.#maxBytes}`);
+      throw new RangeError(
+        `${caller}: needs ${pages * PAGE_BYTES} bytes of Wasm memory, more than maxMemoryBytes = ${this.#maxBytes}`,
+      );
     }
     try {
       this.#memory.grow(pages - have / PAGE_BYTES);
     } catch (cause) {
-      throw new RangeError(`${caller}: the engine refused to grow the Wasm memory from ${have} to ${pages * PAGE_BYTES} bytes`, { cause });
+      throw new RangeError(
+        `${caller}: the engine refused to grow the Wasm memory from ${have} to ${pages * PAGE_BYTES} bytes`,
+        { cause },
+      );
     }
+    this.#view();
+  }
+
+  #view(): void {
+    this.buffer = this.#memory.buffer as ArrayBuffer;
     this.f32 = new Float32Array(this.buffer);
     this.i32 = new Int32Array(this.buffer);
     this.u8 = new Uint8Array(this.buffer);

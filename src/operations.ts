@@ -26,7 +26,12 @@ export interface AttentionFunction {
     value: TensorLike,
     options?: AttentionOptions & { readonly returnLse?: false | undefined },
   ): Tensor;
-  (query: TensorLike, key: TensorLike, value: TensorLike, options?: AttentionOptions): Tensor | AttentionWithLse;
+  (
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    options?: AttentionOptions,
+  ): Tensor | AttentionWithLse;
 }
 
 export interface MatmulFunction {

@@ -1,15 +1,29 @@
 // Writes the one argument of the attention kernel. Field offsets come from the compiler, through the exports.
+import type { Kernels } from "./instance.ts";
+import type { Mask } from "./mask.ts";
 import type { Core } from "./tensor.ts";
 
-/** Element strides of one operand: batch, head, row. */
-export interface Strides {
+/** The sizes of one call, every operand read as [batch, heads, length, width]. */
+export interface Problem {
+  /** Batch entries of the result, and of each operand: 1 serves every batch. */
   batch: number;
-  head: number;
-  row: number;
+  queryBatch: number;
+  keyBatch: number;
+  valueBatch: number;
+  heads: number;
+  kvHeads: number;
+  lq: number;
+  lk: number;
+  d: number;
+  dv: number;
+  /** Layout [batch, length, heads, width] instead of [batch, heads, length, width]. */
+  isBlhd: boolean;
+  windowRight: number;
+  scale: number;
 }
 
-/** The fields of AttentionParams (assembly/params.ts) by the same names. */
-export interface AttentionParams {
+/** Addresses of the operands and results. */
+export interface Addresses {
   query: number;
   key: number;
   value: number;
@@ -19,58 +33,65 @@ export interface AttentionParams {
   queryOffsets: number;
   kvLengths: number;
   scratch: number;
-  numHeads: number;
-  numKvHeads: number;
-  lq: number;
-  lk: number;
-  d: number;
-  dv: number;
-  queryStrides: Strides;
-  keyStrides: Strides;
-  valueStrides: Strides;
-  outStrides: Strides;
-  maskKind: number;
-  maskStrides: Strides & { column: number };
-  windowLeft: number;
-  windowRight: number;
-  scale: number;
 }
 
-/** Writes the struct at `address`. */
-export function writeParams({ kernels, memory }: Core, address: number, p: AttentionParams): void {
+/** Element strides of a contiguous operand, in a row: batch, head, row. */
+function writeStrides(
+  i32: Int32Array,
+  at: number,
+  p: Problem,
+  batch: number,
+  heads: number,
+  length: number,
+  width: number,
+): void {
+  i32[at] = batch === 1 ? 0 : heads * length * width;
+  i32[at + 1] = p.isBlhd ? width : length * width;
+  i32[at + 2] = p.isBlhd ? heads * width : width;
+}
+
+function maskKind(kernels: Kernels, mask: Mask | undefined): number {
+  if (mask === undefined) return kernels.MASK_NONE;
+  return mask.additive === undefined ? kernels.MASK_BOOLEAN : kernels.MASK_ADDITIVE;
+}
+
+/** Writes the struct AttentionParams (assembly/params.ts) at `address`. */
+export function writeParams(
+  { kernels, memory }: Core,
+  address: number,
+  p: Problem,
+  to: Addresses,
+  mask: Mask | undefined,
+): void {
   const { i32 } = memory;
-  const set = (offset: { readonly value: number }, value: number) => {
-    i32[(address + offset.value) >>> 2] = value;
-  };
-  const setStrides = (offset: { readonly value: number }, strides: Strides) => {
-    const first = (address + offset.value) >>> 2;
-    i32[first] = strides.batch;
-    i32[first + 1] = strides.head;
-    i32[first + 2] = strides.row;
-  };
-  set(kernels.paramsQuery, p.query);
-  set(kernels.paramsKey, p.key);
-  set(kernels.paramsValue, p.value);
-  set(kernels.paramsOut, p.out);
-  set(kernels.paramsLse, p.lse);
-  set(kernels.paramsMask, p.mask);
-  set(kernels.paramsQueryOffsets, p.queryOffsets);
-  set(kernels.paramsKvLengths, p.kvLengths);
-  set(kernels.paramsScratch, p.scratch);
-  set(kernels.paramsNumHeads, p.numHeads);
-  set(kernels.paramsNumKvHeads, p.numKvHeads);
-  set(kernels.paramsLq, p.lq);
-  set(kernels.paramsLk, p.lk);
-  set(kernels.paramsD, p.d);
-  set(kernels.paramsDv, p.dv);
-  setStrides(kernels.paramsQueryBatch, p.queryStrides);
-  setStrides(kernels.paramsKeyBatch, p.keyStrides);
-  setStrides(kernels.paramsValueBatch, p.valueStrides);
-  setStrides(kernels.paramsOutBatch, p.outStrides);
-  set(kernels.paramsMaskKind, p.maskKind);
-  setStrides(kernels.paramsMaskBatch, p.maskStrides);
-  i32[(address + kernels.paramsMaskBatch.value + 12) >>> 2] = p.maskStrides.column;
-  set(kernels.paramsWindowLeft, p.windowLeft);
-  set(kernels.paramsWindowRight, p.windowRight);
-  memory.f32[(address + kernels.paramsScale.value) >>> 2] = p.scale;
+  i32[(address + kernels.paramsQuery) >>> 2] = to.query;
+  i32[(address + kernels.paramsKey) >>> 2] = to.key;
+  i32[(address + kernels.paramsValue) >>> 2] = to.value;
+  i32[(address + kernels.paramsOut) >>> 2] = to.out;
+  i32[(address + kernels.paramsLse) >>> 2] = to.lse;
+  i32[(address + kernels.paramsMask) >>> 2] = to.mask;
+  i32[(address + kernels.paramsQueryOffsets) >>> 2] = to.queryOffsets;
+  i32[(address + kernels.paramsKvLengths) >>> 2] = to.kvLengths;
+  i32[(address + kernels.paramsScratch) >>> 2] = to.scratch;
+  i32[(address + kernels.paramsNumHeads) >>> 2] = p.heads;
+  i32[(address + kernels.paramsNumKvHeads) >>> 2] = p.kvHeads;
+  i32[(address + kernels.paramsLq) >>> 2] = p.lq;
+  i32[(address + kernels.paramsLk) >>> 2] = p.lk;
+  i32[(address + kernels.paramsD) >>> 2] = p.d;
+  i32[(address + kernels.paramsDv) >>> 2] = p.dv;
+  writeStrides(i32, (address + kernels.paramsQueryBatch) >>> 2, p, p.queryBatch, p.heads, p.lq, p.d);
+  writeStrides(i32, (address + kernels.paramsKeyBatch) >>> 2, p, p.keyBatch, p.kvHeads, p.lk, p.d);
+  writeStrides(i32, (address + kernels.paramsValueBatch) >>> 2, p, p.valueBatch, p.kvHeads, p.lk, p.dv);
+  writeStrides(i32, (address + kernels.paramsOutBatch) >>> 2, p, p.batch, p.heads, p.lq, p.dv);
+  i32[(address + kernels.paramsMaskKind) >>> 2] = maskKind(kernels, mask);
+  if (mask !== undefined) {
+    const at = (address + kernels.paramsMaskBatch) >>> 2;
+    i32[at] = mask.batchStride;
+    i32[at + 1] = mask.headStride;
+    i32[at + 2] = mask.rowStride;
+    i32[at + 3] = mask.columnStride;
+  }
+  i32[(address + kernels.paramsWindowLeft) >>> 2] = kernels.UNBOUNDED;
+  i32[(address + kernels.paramsWindowRight) >>> 2] = p.windowRight;
+  memory.f32[(address + kernels.paramsScale) >>> 2] = p.scale;
 }

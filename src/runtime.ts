@@ -2,7 +2,7 @@
 import { scaledDotProductAttention } from "./attention.ts";
 import { exp } from "./exp.ts";
 import { chooseVariant } from "./features.ts";
-import { type Kernels, type ModuleSource, instantiateKernels, instantiateKernelsSync } from "./instance.ts";
+import { instantiateKernels, instantiateKernelsSync, type Kernels, type ModuleSource } from "./instance.ts";
 import { matmul } from "./matmul.ts";
 import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
 import type {
@@ -17,7 +17,7 @@ import type {
 import { scale } from "./scale.ts";
 import { checkOptions, describe, readFlag } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
-import { type Core, type ResidentTensor, createTensor } from "./tensor.ts";
+import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
 import type { RuntimeInfo, RuntimeOptions, Shape } from "./types.ts";
 
 const FN = "createRuntime";
@@ -53,12 +53,13 @@ export class Runtime implements Operations {
   /** See the function of the same name. */
   readonly exp = ((x, options) => exp(this.#core, x, options)) as ExpFunction;
   /** See the function of the same name. */
-  readonly tensor = (shape: Shape, data?: Float32Array): ResidentTensor => createTensor(this.#core, shape, data);
+  readonly tensor = (shape: Shape, data?: Float32Array): ResidentTensor =>
+    createTensor(this.#core, shape, data);
 
   /** What is in use, and why not something better. */
   readonly info = (): RuntimeInfo => ({
     backend: "wasm",
-    variant: this.#core.kernels.RELAXED.value === 1 ? "relaxed" : "simd",
+    variant: this.#core.kernels.RELAXED === 1 ? "relaxed" : "simd",
     threads: 1,
     memoryBytes: this.#core.memory.byteLength,
     reasons: [...this.#reasons],
@@ -74,7 +75,9 @@ interface Plan {
 
 function isModuleSource(value: unknown): value is ModuleSource {
   const tag = Object.prototype.toString.call(value);
-  return tag === "[object WebAssembly.Module]" || tag === "[object Uint8Array]" || tag === "[object ArrayBuffer]";
+  return (
+    tag === "[object WebAssembly.Module]" || tag === "[object Uint8Array]" || tag === "[object ArrayBuffer]"
+  );
 }
 
 function plan(options: RuntimeOptions): Plan {
@@ -85,15 +88,21 @@ function plan(options: RuntimeOptions): Plan {
     throw new TypeError(`${FN}: variant must be "auto", "simd" or "relaxed", got ${describe(variant)}`);
   }
   if (typeof maxMemoryBytes !== "number" || !(maxMemoryBytes > 0)) {
-    throw new RangeError(`${FN}: maxMemoryBytes must be a positive number of bytes, got ${describe(maxMemoryBytes)}`);
+    throw new RangeError(
+      `${FN}: maxMemoryBytes must be a positive number of bytes, got ${describe(maxMemoryBytes)}`,
+    );
   }
   const limit = Math.min(maxMemoryBytes, MAX_MEMORY_BYTES);
   if (module === undefined) return { ...chooseVariant({ variant, deterministic }), maxMemoryBytes: limit };
   if (!isModuleSource(module)) {
-    throw new TypeError(`${FN}: module must be a WebAssembly.Module, a Uint8Array or an ArrayBuffer, got ${describe(module)}`);
+    throw new TypeError(
+      `${FN}: module must be a WebAssembly.Module, a Uint8Array or an ArrayBuffer, got ${describe(module)}`,
+    );
   }
   if (variant !== "auto" || deterministic) {
-    throw new TypeError(`${FN}: module already is one variant; leave out variant and deterministic, or leave out module`);
+    throw new TypeError(
+      `${FN}: module already is one variant; leave out variant and deterministic, or leave out module`,
+    );
   }
   return { source: module, reasons: ["the module was given by the caller"], maxMemoryBytes: limit };
 }

@@ -29,10 +29,14 @@ export function checkShape(fn: string, name: string, shape: unknown): asserts sh
   for (let i = 0; i < shape.length; i++) {
     const length: unknown = shape[i];
     if (!Number.isInteger(length) || (length as number) < 0) {
-      throw new RangeError(`${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(shape)}`);
+      throw new RangeError(
+        `${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(shape)}`,
+      );
     }
     if ((length as number) > MAX_AXIS) {
-      throw new RangeError(`${fn}: ${name}.shape[${i}] is ${String(length)}, more than the longest axis ${MAX_AXIS}`);
+      throw new RangeError(
+        `${fn}: ${name}.shape[${i}] is ${String(length)}, more than the longest axis ${MAX_AXIS}`,
+      );
     }
   }
 }
@@ -42,7 +46,9 @@ export function normalizeAxis(fn: string, axis: unknown, rank: number): number {
   if (!Number.isInteger(axis)) throw new TypeError(`${fn}: axis must be an integer, got ${describe(axis)}`);
   const index = (axis as number) < 0 ? (axis as number) + rank : (axis as number);
   if (index < 0 || index >= rank) {
-    throw new RangeError(`${fn}: axis must be from ${-rank} to ${rank - 1} for rank ${rank}, got ${String(axis)}`);
+    throw new RangeError(
+      `${fn}: axis must be from ${-rank} to ${rank - 1} for rank ${rank}, got ${String(axis)}`,
+    );
   }
   return index;
 }
@@ -99,7 +105,8 @@ export function checkOptions(fn: string, options: unknown, known: ReadonlySet<st
 /** The flag, or false where it is absent. */
 export function readFlag(fn: string, name: string, value: unknown): boolean {
   if (value === undefined) return false;
-  if (typeof value !== "boolean") throw new TypeError(`${fn}: ${name} must be true or false, got ${describe(value)}`);
+  if (typeof value !== "boolean")
+    throw new TypeError(`${fn}: ${name} must be true or false, got ${describe(value)}`);
   return value;
 }
 
@@ -107,7 +114,9 @@ export function readFlag(fn: string, name: string, value: unknown): boolean {
 export function readNumber(fn: string, name: string, value: unknown, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value !== "number" || !Number.isFinite(value)) {
-    throw new (typeof value === "number" ? RangeError : TypeError)(`${fn}: ${name} must be a finite number, got ${describe(value)}`);
+    throw new (typeof value === "number" ? RangeError : TypeError)(
+      `${fn}: ${name} must be a finite number, got ${describe(value)}`,
+    );
   }
   return value;
 }

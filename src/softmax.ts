@@ -1,6 +1,6 @@
 // softmax, logSoftmax and logSumExp along any axis. x is read as [outer, n, inner] with the axis in the middle.
 import { checkOptions, normalizeAxis, readFlag } from "./shapes.ts";
-import { type Core, Result, checkAlias, readOperand, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { LogSumExpOptions, Shape, SoftmaxOptions, Tensor, TensorLike } from "./types.ts";
 
 const SOFTMAX_OPTIONS: ReadonlySet<string> = new Set(["axis", "out"]);
@@ -28,7 +28,12 @@ function runKernel({ kernels }: Core, mode: number, e: Extents, from: number, to
   else kernels.softmaxColumns(mode, e.n, e.inner, from, to, 0, e.outer * Math.ceil(e.inner / 4));
 }
 
-function normalize(core: Core, fn: "softmax" | "logSoftmax", x: TensorLike, options?: SoftmaxOptions): Tensor {
+function normalize(
+  core: Core,
+  fn: "softmax" | "logSoftmax",
+  x: TensorLike,
+  options?: SoftmaxOptions,
+): Tensor {
   if (options !== undefined) checkOptions(fn, options, SOFTMAX_OPTIONS);
   const input = readOperand(core, fn, "x", x);
   const axis = normalizeAxis(fn, options?.axis ?? -1, input.shape.length);
@@ -39,7 +44,7 @@ function normalize(core: Core, fn: "softmax" | "logSoftmax", x: TensorLike, opti
   const from = core.memory.stageOperand(input);
   const to = result.stage();
   const mode = fn === "softmax" ? core.kernels.SOFTMAX : core.kernels.LOG_SOFTMAX;
-  runKernel(core, mode.value, extents(input.shape, axis, axis), from, to);
+  runKernel(core, mode, extents(input.shape, axis, axis), from, to);
   return result.finish(to);
 }
 
@@ -56,7 +61,8 @@ function readAxes(axis: number | readonly number[] | undefined, rank: number): n
   const list = typeof axis === "object" ? axis : [axis ?? -1];
   const axes = list.map((a) => normalizeAxis("logSumExp", a, rank)).sort((a, b) => a - b);
   for (let i = 1; i < axes.length; i++) {
-    if (axes[i] === axes[i - 1]) throw new RangeError(`logSumExp: axis must name each axis once, got axis ${axes[i]} twice`);
+    if (axes[i] === axes[i - 1])
+      throw new RangeError(`logSumExp: axis must name each axis once, got axis ${axes[i]} twice`);
   }
   return axes;
 }
@@ -93,7 +99,7 @@ export function logSumExp(core: Core, x: TensorLike, options?: LogSumExpOptions)
   const to = result.stage();
   const steps = [core.memory.stage(stepBytes), core.memory.stage(stepBytes)] as const;
   const left = [...input.shape];
-  const mode = core.kernels.LOG_SUM_EXP.value;
+  const mode = core.kernels.LOG_SUM_EXP;
   if (runs.length === 0) runKernel(core, mode, { outer: input.size, n: 1, inner: 1 }, from, to);
   runs.forEach(([first, last], i) => {
     const target = i === runs.length - 1 ? to : steps[i % 2 === 0 ? 0 : 1];

@@ -7,7 +7,10 @@ function rows(x: Tensor, begin: number, end: number): Tensor {
   const [heads, length, width] = x.shape as [number, number, number];
   const data = new Float32Array(heads * (end - begin) * width);
   for (let h = 0; h < heads; h++) {
-    data.set(x.data.subarray((h * length + begin) * width, (h * length + end) * width), h * (end - begin) * width);
+    data.set(
+      x.data.subarray((h * length + begin) * width, (h * length + end) * width),
+      h * (end - begin) * width,
+    );
   }
   return { data, shape: [heads, end - begin, width] };
 }
@@ -15,7 +18,15 @@ function rows(x: Tensor, begin: number, end: number): Tensor {
 const random = (shape: number[], seed: number) => randomTensor(shape, seed) as Tensor;
 
 describeVariants("few queries", (runtime) => {
-  const cases: [name: string, heads: number, kvHeads: number, lk: number, d: number, dv: number, options: AttentionOptions][] = [
+  const cases: [
+    name: string,
+    heads: number,
+    kvHeads: number,
+    lk: number,
+    d: number,
+    dv: number,
+    options: AttentionOptions,
+  ][] = [
     ["plain", 2, 2, 257, 64, 64, {}],
     ["grouped heads, odd widths", 6, 2, 121, 31, 7, {}],
     ["causal", 2, 1, 130, 40, 40, { isCausal: true, queryOffset: 125 }],
@@ -27,9 +38,20 @@ describeVariants("few queries", (runtime) => {
     const k = random([kvHeads, lk, d], 2);
     const v = random([kvHeads, lk, dv], 3);
     const whole = runtime.scaledDotProductAttention(q, k, v, { ...options, returnLse: true });
-    for (const [begin, end] of [[0, 1], [3, 5], [5, 8], [7, 11]] as const) {
-      const moved = options.queryOffset === undefined ? options : { ...options, queryOffset: (options.queryOffset as number) + begin };
-      const part = runtime.scaledDotProductAttention(rows(q, begin, end), k, v, { ...moved, returnLse: true });
+    for (const [begin, end] of [
+      [0, 1],
+      [3, 5],
+      [5, 8],
+      [7, 11],
+    ] as const) {
+      const moved =
+        options.queryOffset === undefined
+          ? options
+          : { ...options, queryOffset: (options.queryOffset as number) + begin };
+      const part = runtime.scaledDotProductAttention(rows(q, begin, end), k, v, {
+        ...moved,
+        returnLse: true,
+      });
       expect(part.out.data).toEqual(rows(whole.out, begin, end).data);
       const lse = { data: whole.lse.data, shape: [...whole.lse.shape, 1] };
       expect(part.lse.data).toEqual(rows(lse, begin, end).data);
@@ -41,8 +63,15 @@ describeVariants("few queries", (runtime) => {
       const b = random(transposeB ? [70, 301] : [301, 70], 5);
       const a = random([1, 45, 301], 4);
       const whole = runtime.matmul({ data: a.data, shape: [45, 301] }, b, { transposeB });
-      for (const [begin, end] of [[0, 1], [1, 3], [3, 8], [8, 41]] as const) {
-        const part = runtime.matmul({ data: rows(a, begin, end).data, shape: [end - begin, 301] }, b, { transposeB });
+      for (const [begin, end] of [
+        [0, 1],
+        [1, 3],
+        [3, 8],
+        [8, 41],
+      ] as const) {
+        const part = runtime.matmul({ data: rows(a, begin, end).data, shape: [end - begin, 301] }, b, {
+          transposeB,
+        });
         expect(part.data).toEqual(whole.data.slice(begin * 70, end * 70));
       }
     }
@@ -55,7 +84,11 @@ describeVariants("few queries", (runtime) => {
     const bias = random([2, 4, 3, 250], 9).data.map((x) => (x > 0.5 ? -Infinity : x));
     const keep = Uint8Array.from({ length: 4 * 3 * 250 }, (_, i) => (Math.floor(i / 130) + i) % 3);
     expectAttention(runtime, q, k, v, { attnMask: { data: bias, shape: [2, 4, 3, 250] } });
-    expectAttention(runtime, q, k, v, { attnMask: { data: keep, shape: [4, 3, 250] }, isCausal: true, causalAlignment: "bottomRight" });
+    expectAttention(runtime, q, k, v, {
+      attnMask: { data: keep, shape: [4, 3, 250] },
+      isCausal: true,
+      causalAlignment: "bottomRight",
+    });
     expectAttention(runtime, q, k, v, { attnMask: { data: new Uint8Array(250), shape: [250] } });
   });
 
@@ -67,7 +100,9 @@ describeVariants("few queries", (runtime) => {
     mask[150] = 0; // row 0 does not see key 150
     v.data[150 * 8] = Number.NaN;
     k.data[150 * 8 + 1] = Number.POSITIVE_INFINITY;
-    const { data } = runtime.scaledDotProductAttention(q, k, v, { attnMask: { data: mask, shape: [2, 200] } });
+    const { data } = runtime.scaledDotProductAttention(q, k, v, {
+      attnMask: { data: mask, shape: [2, 200] },
+    });
     for (let h = 0; h < 2; h++) {
       expect(data.subarray(h * 16, h * 16 + 8).every(Number.isFinite)).toBe(true);
       expect(data[h * 16 + 8]).toBeNaN();

@@ -28,12 +28,15 @@ function mixedCalls(runtime: Runtime, next: () => number): void {
 }
 
 describeVariants("memory", (runtime, variant) => {
-  const fresh = (maxMemoryBytes?: number) => createRuntimeSync({ module: wasmBytes(variant), maxMemoryBytes });
+  const fresh = (maxMemoryBytes?: number) =>
+    createRuntimeSync({ module: wasmBytes(variant), maxMemoryBytes });
 
   it("stays flat over 10,000 calls of mixed shapes", () => {
     const own = fresh();
     for (let i = 0, next = sizes(7); i < 500; i++) mixedCalls(own, next);
-    own.scaledDotProductAttention(filled([2, 40, 40]), filled([2, 40, 40]), filled([2, 40, 40]), { returnLse: true });
+    own.scaledDotProductAttention(filled([2, 40, 40]), filled([2, 40, 40]), filled([2, 40, 40]), {
+      returnLse: true,
+    });
     const before = own.info().memoryBytes;
     for (let i = 0, next = sizes(11); i < 2500; i++) mixedCalls(own, next);
     expect(own.info().memoryBytes).toBe(before);
@@ -87,7 +90,9 @@ describeVariants("memory", (runtime, variant) => {
       expect(product.data[600_000 + j]).toBeCloseTo(3 * x + 4 * y, 4);
     }
     const stale = { data: view.data, shape: [2, 2] };
-    expect(() => own.softmax(stale)).toThrow(/softmax: x\.data must hold 4 elements .* got 0; its buffer is detached/);
+    expect(() => own.softmax(stale)).toThrow(
+      /softmax: x\.data must hold 4 elements .* got 0; its buffer is detached/,
+    );
     expect(own.softmax({ data: resident.data, shape: [2, 2] }).data.length).toBe(4);
   });
 
@@ -95,7 +100,9 @@ describeVariants("memory", (runtime, variant) => {
     const own = fresh(2 * MIB);
     const kept = own.tensor([4], Float32Array.of(1, 2, 3, 4));
     const before = own.info().memoryBytes;
-    expect(() => own.scale(filled([MIB]), 2)).toThrow(/scale: needs \d+ bytes of Wasm memory, more than maxMemoryBytes = 2097152/);
+    expect(() => own.scale(filled([MIB]), 2)).toThrow(
+      /scale: needs \d+ bytes of Wasm memory, more than maxMemoryBytes = 2097152/,
+    );
     expect(() => own.tensor([64, MIB])).toThrow(RangeError);
     expect(own.info().memoryBytes).toBe(before);
     expect(own.scale(kept, 2).data).toEqual(Float32Array.of(2, 4, 6, 8));
@@ -142,7 +149,9 @@ describeVariants("memory", (runtime, variant) => {
     tensor.dispose();
     expect(tensor.disposed).toBe(true);
     expect(() => tensor.data).toThrow(/ResidentTensor: data of shape \[5\] was read after dispose/);
-    expect(() => runtime.softmax(tensor)).toThrow(/softmax: x is a resident tensor of shape \[5\] that was disposed/);
+    expect(() => runtime.softmax(tensor)).toThrow(
+      /softmax: x is a resident tensor of shape \[5\] that was disposed/,
+    );
     expect(runtime.softmax(filled([5])).data.length).toBe(5);
   });
 

@@ -11,74 +11,308 @@ const attend = (q: unknown, k: unknown, v: unknown, options?: unknown) =>
 /** Each line: what is wrong, the call, and what the message must say: function, argument, rule and both values. */
 const x = zeros(2, 3, 4);
 const cases: [name: string, call: () => unknown, type: typeof Error, message: RegExp][] = [
-  ["headDim of key", () => attend(x, zeros(2, 3, 5), x), RangeError, /headDim of key must be that of query, got 5 and 4: key \[2, 3, 5\]/],
-  ["length of value", () => attend(x, x, zeros(2, 2, 4)), RangeError, /length of value must be that of key, got 2 and 3/],
-  ["heads of value", () => attend(zeros(4, 3, 4), x, zeros(1, 3, 4)), RangeError, /heads of value must be those of key, got 1 and 2/],
-  ["grouped heads", () => attend(zeros(3, 3, 4), x, x), RangeError, /heads of query must be a multiple of those of key, got 3 and 2/],
+  [
+    "headDim of key",
+    () => attend(x, zeros(2, 3, 5), x),
+    RangeError,
+    /headDim of key must be that of query, got 5 and 4: key \[2, 3, 5\]/,
+  ],
+  [
+    "length of value",
+    () => attend(x, x, zeros(2, 2, 4)),
+    RangeError,
+    /length of value must be that of key, got 2 and 3/,
+  ],
+  [
+    "heads of value",
+    () => attend(zeros(4, 3, 4), x, zeros(1, 3, 4)),
+    RangeError,
+    /heads of value must be those of key, got 1 and 2/,
+  ],
+  [
+    "grouped heads",
+    () => attend(zeros(3, 3, 4), x, x),
+    RangeError,
+    /heads of query must be a multiple of those of key, got 3 and 2/,
+  ],
   ["ranks", () => attend(x, zeros(1, 2, 3, 4), x), RangeError, /query, key and value must have one rank/],
-  ["batch axes", () => attend(zeros(2, 1, 3, 4), zeros(3, 1, 3, 4), zeros(3, 1, 3, 4)), RangeError, /batch axes of key must all be 1 or all be \[2\]/],
-  ["headDim 0", () => attend(zeros(1, 0), zeros(1, 0), zeros(1, 0)), RangeError, /headDim of query must be at least 1/],
+  [
+    "batch axes",
+    () => attend(zeros(2, 1, 3, 4), zeros(3, 1, 3, 4), zeros(3, 1, 3, 4)),
+    RangeError,
+    /batch axes of key must all be 1 or all be \[2\]/,
+  ],
+  [
+    "headDim 0",
+    () => attend(zeros(1, 0), zeros(1, 0), zeros(1, 0)),
+    RangeError,
+    /headDim of query must be at least 1/,
+  ],
   ["rank 1", () => attend(zeros(4), zeros(4), zeros(4)), RangeError, /query must have shape .* got \[4\]/],
-  ["blhd rank 2", () => attend(zeros(3, 4), zeros(3, 4), zeros(3, 4), { layout: "blhd" }), RangeError, /\[\.\.\., length, heads, headDim\], got \[3, 4\]/],
-  ["layout", () => attend(x, x, x, { layout: "lbhd" }), TypeError, /layout must be "bhld" or "blhd", got "lbhd"/],
-  ["data length", () => attend({ data: new Float32Array(5), shape: [2, 3] }, x, x), RangeError, /query\.data must hold 6 elements for shape \[2, 3\], got 5/],
-  ["float64", () => attend({ data: new Float64Array(6), shape: [2, 3] }, x, x), TypeError, /query\.data must be a Float32Array, got a Float64Array; float64 is not computed/],
-  ["array data", () => attend({ data: [1, 2], shape: [1, 2] }, x, x), TypeError, /query\.data must be a Float32Array, got \[1, 2\]/],
-  ["no shape", () => attend({ data: new Float32Array(1) }, x, x), TypeError, /query must be a tensor \{ data, shape \}/],
-  ["no tensor", () => attend(undefined, x, x), TypeError, /query must be a tensor \{ data, shape \}, got undefined/],
-  ["negative axis length", () => attend({ data: new Float32Array(0), shape: [-1, 4] }, x, x), RangeError, /query\.shape must hold non-negative integers, got -1 at axis 0/],
-  ["fractional axis length", () => attend({ data: new Float32Array(0), shape: [1.5, 4] }, x, x), RangeError, /got 1\.5 at axis 0/],
-  ["longest axis", () => attend({ data: new Float32Array(0), shape: [2 ** 29, 4] }, x, x), RangeError, /more than the longest axis/],
-  ["NaN scale", () => attend(x, x, x, { scale: Number.NaN }), RangeError, /scale must be a finite number, got NaN/],
-  ["string scale", () => attend(x, x, x, { scale: "1" }), TypeError, /scale must be a finite number, got "1"/],
+  [
+    "blhd rank 2",
+    () => attend(zeros(3, 4), zeros(3, 4), zeros(3, 4), { layout: "blhd" }),
+    RangeError,
+    /\[\.\.\., length, heads, headDim\], got \[3, 4\]/,
+  ],
+  [
+    "layout",
+    () => attend(x, x, x, { layout: "lbhd" }),
+    TypeError,
+    /layout must be "bhld" or "blhd", got "lbhd"/,
+  ],
+  [
+    "data length",
+    () => attend({ data: new Float32Array(5), shape: [2, 3] }, x, x),
+    RangeError,
+    /query\.data must hold 6 elements for shape \[2, 3\], got 5/,
+  ],
+  [
+    "float64",
+    () => attend({ data: new Float64Array(6), shape: [2, 3] }, x, x),
+    TypeError,
+    /query\.data must be a Float32Array, got a Float64Array; float64 is not computed/,
+  ],
+  [
+    "array data",
+    () => attend({ data: [1, 2], shape: [1, 2] }, x, x),
+    TypeError,
+    /query\.data must be a Float32Array, got \[1, 2\]/,
+  ],
+  [
+    "no shape",
+    () => attend({ data: new Float32Array(1) }, x, x),
+    TypeError,
+    /query must be a tensor \{ data, shape \}/,
+  ],
+  [
+    "no tensor",
+    () => attend(undefined, x, x),
+    TypeError,
+    /query must be a tensor \{ data, shape \}, got undefined/,
+  ],
+  [
+    "negative axis length",
+    () => attend({ data: new Float32Array(0), shape: [-1, 4] }, x, x),
+    RangeError,
+    /query\.shape must hold non-negative integers, got -1 at axis 0/,
+  ],
+  [
+    "fractional axis length",
+    () => attend({ data: new Float32Array(0), shape: [1.5, 4] }, x, x),
+    RangeError,
+    /got 1\.5 at axis 0/,
+  ],
+  [
+    "longest axis",
+    () => attend({ data: new Float32Array(0), shape: [2 ** 29, 4] }, x, x),
+    RangeError,
+    /more than the longest axis/,
+  ],
+  [
+    "NaN scale",
+    () => attend(x, x, x, { scale: Number.NaN }),
+    RangeError,
+    /scale must be a finite number, got NaN/,
+  ],
+  [
+    "string scale",
+    () => attend(x, x, x, { scale: "1" }),
+    TypeError,
+    /scale must be a finite number, got "1"/,
+  ],
   ["isCausal", () => attend(x, x, x, { isCausal: 1 }), TypeError, /isCausal must be true or false, got 1/],
-  ["alignment", () => attend(x, x, x, { causalAlignment: "right" }), TypeError, /causalAlignment must be "topLeft" or "bottomRight", got "right"/],
-  ["offset and alignment", () => attend(x, x, x, { causalAlignment: "topLeft", queryOffset: 1 }), TypeError, /queryOffset and causalAlignment both set the position/],
-  ["fractional offset", () => attend(x, x, x, { queryOffset: 0.5 }), RangeError, /queryOffset must be an integer, got 0\.5/],
-  ["offset array", () => attend(x, x, x, { queryOffset: [1] }), TypeError, /queryOffset must be an Int32Array, got \[1\]/],
-  ["offset length", () => attend(x, x, x, { queryOffset: Int32Array.of(1, 2) }), RangeError, /queryOffset must hold one entry for each of 1 batches, got 2/],
+  [
+    "alignment",
+    () => attend(x, x, x, { causalAlignment: "right" }),
+    TypeError,
+    /causalAlignment must be "topLeft" or "bottomRight", got "right"/,
+  ],
+  [
+    "offset and alignment",
+    () => attend(x, x, x, { causalAlignment: "topLeft", queryOffset: 1 }),
+    TypeError,
+    /queryOffset and causalAlignment both set the position/,
+  ],
+  [
+    "fractional offset",
+    () => attend(x, x, x, { queryOffset: 0.5 }),
+    RangeError,
+    /queryOffset must be an integer, got 0\.5/,
+  ],
+  [
+    "offset array",
+    () => attend(x, x, x, { queryOffset: [1] }),
+    TypeError,
+    /queryOffset must be an Int32Array, got \[1\]/,
+  ],
+  [
+    "offset length",
+    () => attend(x, x, x, { queryOffset: Int32Array.of(1, 2) }),
+    RangeError,
+    /queryOffset must hold one entry for each of 1 batches, got 2/,
+  ],
   ["kvLengths type", () => attend(x, x, x, { kvLengths: [3] }), TypeError, /kvLengths must be an Int32Array/],
-  ["kvLengths range", () => attend(x, x, x, { kvLengths: Int32Array.of(4) }), RangeError, /kvLengths must be from 0 to the key length 3, got 4 at batch 0/],
-  ["mask type", () => attend(x, x, x, { attnMask: { data: new Int32Array(9), shape: [3, 3] } }), TypeError, /attnMask\.data must be a Uint8Array, Uint8ClampedArray or array of booleans .* got a Int32Array/],
-  ["mask values", () => attend(x, x, x, { attnMask: { data: [true, 1], shape: [2] } }), TypeError, /must hold true and false only, got 1 at 1/],
-  ["mask shape", () => attend(x, x, x, { attnMask: { data: new Uint8Array(8), shape: [2, 4] } }), RangeError, /attnMask must broadcast to .* \[2, 3, 3\], got \[2, 4\]/],
-  ["mask length", () => attend(x, x, x, { attnMask: { data: new Uint8Array(8), shape: [3, 3] } }), RangeError, /attnMask\.data must hold 9 elements .* got 8/],
-  ["out shape", () => attend(x, x, x, { out: zeros(2, 3, 5) }), RangeError, /out\.shape must be \[2, 3, 4\], got \[2, 3, 5\]/],
+  [
+    "kvLengths range",
+    () => attend(x, x, x, { kvLengths: Int32Array.of(4) }),
+    RangeError,
+    /kvLengths must be from 0 to the key length 3, got 4 at batch 0/,
+  ],
+  [
+    "mask type",
+    () => attend(x, x, x, { attnMask: { data: new Int32Array(9), shape: [3, 3] } }),
+    TypeError,
+    /attnMask\.data must be a Uint8Array, Uint8ClampedArray or array of booleans .* got a Int32Array/,
+  ],
+  [
+    "mask values",
+    () => attend(x, x, x, { attnMask: { data: [true, 1], shape: [2] } }),
+    TypeError,
+    /must hold true and false only, got 1 at 1/,
+  ],
+  [
+    "mask shape",
+    () => attend(x, x, x, { attnMask: { data: new Uint8Array(8), shape: [2, 4] } }),
+    RangeError,
+    /attnMask must broadcast to .* \[2, 3, 3\], got \[2, 4\]/,
+  ],
+  [
+    "mask length",
+    () => attend(x, x, x, { attnMask: { data: new Uint8Array(8), shape: [3, 3] } }),
+    RangeError,
+    /attnMask\.data must hold 9 elements .* got 8/,
+  ],
+  [
+    "out shape",
+    () => attend(x, x, x, { out: zeros(2, 3, 5) }),
+    RangeError,
+    /out\.shape must be \[2, 3, 4\], got \[2, 3, 5\]/,
+  ],
   ["options type", () => attend(x, x, x, 3), TypeError, /options must be an object, got 3/],
-  ["inner lengths", () => runtime.matmul(zeros(2, 3), zeros(4, 5)), RangeError, /matmul: inner lengths must be equal, got 3 of a \[2, 3\] and 4 of b \[4, 5\]/],
-  ["matmul batch", () => runtime.matmul(zeros(2, 1, 1), zeros(3, 1, 1)), RangeError, /batch axes must broadcast, got \[2\] of a and \[3\] of b/],
+  [
+    "inner lengths",
+    () => runtime.matmul(zeros(2, 3), zeros(4, 5)),
+    RangeError,
+    /matmul: inner lengths must be equal, got 3 of a \[2, 3\] and 4 of b \[4, 5\]/,
+  ],
+  [
+    "matmul batch",
+    () => runtime.matmul(zeros(2, 1, 1), zeros(3, 1, 1)),
+    RangeError,
+    /batch axes must broadcast, got \[2\] of a and \[3\] of b/,
+  ],
   ["matmul scalar", () => runtime.matmul(zeros(), zeros(1)), RangeError, /a must have rank 1 or more/],
-  ["transposed vector", () => runtime.matmul(zeros(2), zeros(2, 1), { transposeA: true }), RangeError, /transposeA needs a of rank 2 or more, got shape \[2\]/],
-  ["beta without c", () => runtime.matmul(zeros(1, 1), zeros(1, 1), { beta: 1 }), TypeError, /beta is the factor on c, but c is not given/],
-  ["c shape", () => runtime.matmul(zeros(2, 2), zeros(2, 2), { c: zeros(3) }), RangeError, /c must broadcast to the result \[2, 2\], got \[3\]/],
-  ["axis", () => runtime.softmax(zeros(2, 2), { axis: 2 }), RangeError, /softmax: axis must be from -2 to 1 for rank 2, got 2/],
-  ["axis type", () => runtime.logSoftmax(zeros(2, 2), { axis: 0.5 }), TypeError, /logSoftmax: axis must be an integer, got 0\.5/],
-  ["repeated axis", () => runtime.logSumExp(zeros(2, 2), { axis: [0, -2] }), RangeError, /axis must name each axis once, got axis 0 twice/],
-  ["keepDims", () => runtime.logSumExp(zeros(2), { keepDims: 1 as never }), TypeError, /keepDims must be true or false, got 1/],
-  ["alpha", () => runtime.scale(zeros(2), undefined as never), TypeError, /scale: alpha must be a number, got undefined/],
-  ["tensor data", () => runtime.tensor([2], new Float32Array(3)), RangeError, /tensor\.data must hold 2 elements for shape \[2\], got 3/],
-  ["tensor shape", () => runtime.tensor(3 as never), TypeError, /tensor\.shape must be an array of axis lengths, got 3/],
-  ["variant", () => createRuntimeSync({ variant: "fast" as never }), TypeError, /variant must be "auto", "simd" or "relaxed", got "fast"/],
+  [
+    "transposed vector",
+    () => runtime.matmul(zeros(2), zeros(2, 1), { transposeA: true }),
+    RangeError,
+    /transposeA needs a of rank 2 or more, got shape \[2\]/,
+  ],
+  [
+    "beta without c",
+    () => runtime.matmul(zeros(1, 1), zeros(1, 1), { beta: 1 }),
+    TypeError,
+    /beta is the factor on c, but c is not given/,
+  ],
+  [
+    "c shape",
+    () => runtime.matmul(zeros(2, 2), zeros(2, 2), { c: zeros(3) }),
+    RangeError,
+    /c must broadcast to the result \[2, 2\], got \[3\]/,
+  ],
+  [
+    "axis",
+    () => runtime.softmax(zeros(2, 2), { axis: 2 }),
+    RangeError,
+    /softmax: axis must be from -2 to 1 for rank 2, got 2/,
+  ],
+  [
+    "axis type",
+    () => runtime.logSoftmax(zeros(2, 2), { axis: 0.5 }),
+    TypeError,
+    /logSoftmax: axis must be an integer, got 0\.5/,
+  ],
+  [
+    "repeated axis",
+    () => runtime.logSumExp(zeros(2, 2), { axis: [0, -2] }),
+    RangeError,
+    /axis must name each axis once, got axis 0 twice/,
+  ],
+  [
+    "keepDims",
+    () => runtime.logSumExp(zeros(2), { keepDims: 1 as never }),
+    TypeError,
+    /keepDims must be true or false, got 1/,
+  ],
+  [
+    "alpha",
+    () => runtime.scale(zeros(2), undefined as never),
+    TypeError,
+    /scale: alpha must be a number, got undefined/,
+  ],
+  [
+    "tensor data",
+    () => runtime.tensor([2], new Float32Array(3)),
+    RangeError,
+    /tensor\.data must hold 2 elements for shape \[2\], got 3/,
+  ],
+  [
+    "tensor shape",
+    () => runtime.tensor(3 as never),
+    TypeError,
+    /tensor\.shape must be an array of axis lengths, got 3/,
+  ],
+  [
+    "variant",
+    () => createRuntimeSync({ variant: "fast" as never }),
+    TypeError,
+    /variant must be "auto", "simd" or "relaxed", got "fast"/,
+  ],
   ["runtime option", () => createRuntimeSync({ threads: 2 } as never), TypeError, /unknown option "threads"/],
-  ["contradiction", () => createRuntimeSync({ variant: "relaxed", deterministic: true }), TypeError, /deterministic: true is the "simd" variant/],
-  ["module type", () => createRuntimeSync({ module: "x.wasm" as never }), TypeError, /module must be a WebAssembly\.Module, a Uint8Array or an ArrayBuffer, got "x\.wasm"/],
-  ["memory limit", () => createRuntimeSync({ maxMemoryBytes: 0 }), RangeError, /maxMemoryBytes must be a positive number of bytes, got 0/],
+  [
+    "contradiction",
+    () => createRuntimeSync({ variant: "relaxed", deterministic: true }),
+    TypeError,
+    /deterministic: true is the "simd" variant/,
+  ],
+  [
+    "module type",
+    () => createRuntimeSync({ module: "x.wasm" as never }),
+    TypeError,
+    /module must be a WebAssembly\.Module, a Uint8Array or an ArrayBuffer, got "x\.wasm"/,
+  ],
+  [
+    "memory limit",
+    () => createRuntimeSync({ maxMemoryBytes: 0 }),
+    RangeError,
+    /maxMemoryBytes must be a positive number of bytes, got 0/,
+  ],
 ];
 
 describe("validation", () => {
   it.each(cases)("%s", (_, call, type, message) => {
     expect(call).toThrow(type);
     expect(call).toThrow(message);
-    expect(runtime.softmax({ data: Float32Array.of(0, 0), shape: [2] }).data).toEqual(Float32Array.of(0.5, 0.5));
+    expect(runtime.softmax({ data: Float32Array.of(0, 0), shape: [2] }).data).toEqual(
+      Float32Array.of(0.5, 0.5),
+    );
   });
 
-  it.each(["windowSize", "softcap", "alibiSlopes", "sinks", "dropoutP", "attn_mask"])("rejects the unknown option %s by name", (name) => {
-    expect(() => attend(x, x, x, { [name]: 1 })).toThrow(`scaledDotProductAttention: unknown option "${name}"`);
-  });
+  it.each(["windowSize", "softcap", "alibiSlopes", "sinks", "dropoutP", "attn_mask"])(
+    "rejects the unknown option %s by name",
+    (name) => {
+      expect(() => attend(x, x, x, { [name]: 1 })).toThrow(
+        `scaledDotProductAttention: unknown option "${name}"`,
+      );
+    },
+  );
 
   it("rejects a module that is not a build of this package", async () => {
     const empty = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0);
-    expect(() => createRuntimeSync({ module: empty })).toThrow(/module must be a build of wasm-attention, but it exports no "memory"/);
+    expect(() => createRuntimeSync({ module: empty })).toThrow(
+      /module must be a build of wasm-attention, but it exports no "memory"/,
+    );
     await expect(createRuntime({ module: empty })).rejects.toThrow(/exports no "memory"/);
     await expect(createRuntime({ module: Uint8Array.of(1, 2, 3) })).rejects.toThrow(/refused to compile/);
   });
@@ -86,17 +320,23 @@ describe("validation", () => {
   it("out that overlaps an operand in Wasm memory is refused where it would be read again", () => {
     const a = runtime.tensor([4, 4]);
     expect(() => runtime.matmul(a, a, { out: a })).toThrow(/matmul: out must not overlap a in Wasm memory/);
-    expect(() => runtime.scaledDotProductAttention(a, a, a, { out: a })).toThrow(/out must not overlap query/);
+    expect(() => runtime.scaledDotProductAttention(a, a, a, { out: a })).toThrow(
+      /out must not overlap query/,
+    );
     const shifted = { data: a.data.subarray(0, 8), shape: [2, 4] };
     const source = { data: a.data.subarray(4, 12), shape: [2, 4] };
-    expect(() => runtime.softmax(source, { out: shifted })).toThrow(/out must not overlap x .* unless it is the same tensor/);
+    expect(() => runtime.softmax(source, { out: shifted })).toThrow(
+      /out must not overlap x .* unless it is the same tensor/,
+    );
     a.dispose();
   });
 
   it("a detached view is named as such", () => {
     const data = new Float32Array(4);
     structuredClone(data, { transfer: [data.buffer] });
-    expect(() => runtime.softmax({ data, shape: [4] })).toThrow(/x\.data must hold 4 elements for shape \[4\], got 0; its buffer is detached/);
+    expect(() => runtime.softmax({ data, shape: [4] })).toThrow(
+      /x\.data must hold 4 elements for shape \[4\], got 0; its buffer is detached/,
+    );
   });
 
   it("dims is read where there is no shape, and out with dims comes back with a shape", () => {
@@ -121,7 +361,11 @@ describe("runtimes", () => {
 
   it("takes a compiled module, and instantiates the same source many times over", async () => {
     const module = await WebAssembly.compile(wasmBytes("simd"));
-    const runtimes = await Promise.all([createRuntime({ module }), createRuntime({ module }), createRuntime({ module })]);
+    const runtimes = await Promise.all([
+      createRuntime({ module }),
+      createRuntime({ module }),
+      createRuntime({ module }),
+    ]);
     for (const each of runtimes) expect(each.exp({ data: Float32Array.of(0), shape: [1] }).data[0]).toBe(1);
   });
 
@@ -142,9 +386,14 @@ describe("empty sizes", () => {
     ["key length 0", [2, 3, 4], [2, 0, 4], [2, 3, 4], [2, 3]],
   ];
   it.each(shapes)("%s", (_, q, kv, out, lse) => {
-    const result = runtime.scaledDotProductAttention(zeros(...q), zeros(...kv), zeros(...kv), { returnLse: true });
+    const result = runtime.scaledDotProductAttention(zeros(...q), zeros(...kv), zeros(...kv), {
+      returnLse: true,
+    });
     expect(result.out).toEqual({ data: new Float32Array(zeros(...out).data.length), shape: out });
-    expect(result.lse).toEqual({ data: new Float32Array(zeros(...lse).data.length).fill(-Infinity), shape: lse });
+    expect(result.lse).toEqual({
+      data: new Float32Array(zeros(...lse).data.length).fill(-Infinity),
+      shape: lse,
+    });
   });
 
   it("the other operations", () => {

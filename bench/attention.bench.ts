@@ -1,0 +1,45 @@
+import type { Runtime } from "wasm-attention";
+import { type AttentionCase, attentionCases, decodeCases } from "./cases.ts";
+import { type Candidate, type Context, runSuite } from "./suite.ts";
+
+/** Attention with many queries, then with one against a cache of keys. */
+export async function attentionBench(context: Context): Promise<void> {
+  await runSuite("attention", attentionCases, context, attentionCandidates);
+  await runSuite("decode", decodeCases, context, attentionCandidates);
+}
+
+/** Copied: typed arrays in, a typed array out. Resident: all four tensors stay in Wasm memory. */
+export function attentionCandidates(
+  c: AttentionCase,
+  inputs: readonly Float32Array[],
+  runtime: Runtime,
+): Candidate[] {
+  const queryShape = [c.batchSize, c.numHeads, c.seqLenQ, c.headDim];
+  const keyShape = [c.batchSize, c.numKvHeads, c.seqLenK, c.headDim];
+  const [q, k, v] = inputs as [Float32Array, Float32Array, Float32Array];
+  const query = { data: q, shape: queryShape };
+  const key = { data: k, shape: keyShape };
+  const value = { data: v, shape: keyShape };
+  const options = { isCausal: c.isCausal };
+
+  const residents = [
+    runtime.tensor(queryShape, q),
+    runtime.tensor(keyShape, k),
+    runtime.tensor(keyShape, v),
+    runtime.tensor(queryShape),
+  ] as const;
+  const [residentQuery, residentKey, residentValue, out] = residents;
+  const residentOptions = { isCausal: c.isCausal, out };
+
+  return [
+    { how: "copied", run: () => runtime.scaledDotProductAttention(query, key, value, options) },
+    {
+      how: "resident",
+      run: () =>
+        runtime.scaledDotProductAttention(residentQuery, residentKey, residentValue, residentOptions),
+      dispose: () => {
+        for (const tensor of residents) tensor.dispose();
+      },
+    },
+  ];
+}

@@ -1,0 +1,187 @@
+// The one table of shapes that every bench and every comparison with a peer runs.
+
+import { normal } from "../test/reference/random.ts";
+
+/** Attention over q [batchSize, numHeads, seqLenQ, headDim] and k, v [batchSize, numKvHeads, seqLenK, headDim]. */
+export interface AttentionCase {
+  readonly operation: "attention";
+  readonly batchSize: number;
+  readonly numHeads: number;
+  readonly numKvHeads: number;
+  readonly seqLenQ: number;
+  readonly seqLenK: number;
+  readonly headDim: number;
+  readonly isCausal: boolean;
+}
+
+/** a [m, k] @ b [k, n]. */
+export interface MatmulCase {
+  readonly operation: "matmul";
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly transposeB: boolean;
+}
+
+/** Softmax over the last axis of [rows, columns], or down its columns. */
+export interface SoftmaxCase {
+  readonly operation: "softmax";
+  readonly rows: number;
+  readonly columns: number;
+  readonly axis: 0 | 1;
+}
+
+export type Case = AttentionCase | MatmulCase | SoftmaxCase;
+
+/** Prefill: many queries, bound by arithmetic. */
+export const attentionCases: readonly AttentionCase[] = [
+  attention(1, 12, 128, 128, 64),
+  attention(1, 8, 512, 512, 64),
+  attention(1, 8, 1024, 1024, 64),
+  attention(1, 8, 1024, 1024, 64, { isCausal: true }),
+  attention(1, 8, 1024, 1024, 128),
+  attention(1, 1, 4096, 4096, 64),
+  attention(8, 12, 32, 32, 64),
+  attention(1, 8, 1023, 1023, 64),
+  attention(1, 8, 1000, 1000, 72),
+];
+
+/** One new query against a cache of keys: bound by the reading of keys and values. */
+export const decodeCases: readonly AttentionCase[] = [
+  attention(1, 32, 1, 2048, 128),
+  attention(1, 32, 1, 2048, 128, { numKvHeads: 8 }),
+];
+
+/** Square, transposed, oblong (a layer of BERT-base), matrix-vector, and sizes that fit no tile. */
+export const matmulCases: readonly MatmulCase[] = [
+  matmul(64, 64, 64),
+  matmul(128, 128, 128),
+  matmul(256, 256, 256),
+  matmul(512, 512, 512),
+  matmul(1024, 1024, 1024),
+  matmul(512, 512, 512, { transposeB: true }),
+  matmul(128, 3072, 768),
+  matmul(1, 4096, 4096),
+  matmul(127, 129, 127),
+  matmul(1023, 1023, 1023),
+];
+
+export const softmaxCases: readonly SoftmaxCase[] = [
+  softmax(512, 512),
+  softmax(1536, 128),
+  softmax(4096, 4096),
+  softmax(512, 512, { axis: 0 }),
+];
+
+/** So small that the call itself is what is paid for. */
+export const tinyCases: readonly Case[] = [
+  attention(1, 1, 4, 4, 4),
+  attention(1, 1, 8, 8, 8),
+  matmul(4, 4, 4),
+  matmul(16, 16, 16),
+  softmax(1, 4),
+  softmax(1, 64),
+];
+
+/** What the peers are asked to do: the cases that each of them has an operation for. */
+export const comparedCases: readonly Case[] = [
+  ...attentionCases,
+  ...decodeCases,
+  ...matmulCases,
+  ...softmaxCases,
+  ...tinyCases,
+].filter(
+  (c) =>
+    (c.operation === "attention" && c.numKvHeads === c.numHeads) ||
+    (c.operation === "matmul" && !c.transposeB) ||
+    (c.operation === "softmax" && c.axis === 1),
+);
+
+/** Floating-point operations that the result needs, a multiply-add being two; exp and division count nothing. */
+export function flops(c: Case): number {
+  switch (c.operation) {
+    case "attention":
+      // q.k and p.v: 2 * headDim each, for the pairs that the mask leaves and no others.
+      return 4 * c.batchSize * c.numHeads * visiblePairs(c) * c.headDim;
+    case "matmul":
+      return 2 * c.m * c.n * c.k;
+    case "softmax":
+      return 0;
+  }
+}
+
+/** Bytes that cannot but be moved: every input read once, every output written once. */
+export function bytes(c: Case): number {
+  return 4 * (inputLengths(c).reduce((sum, length) => sum + length, 0) + outputRows(c) * outputColumns(c));
+}
+
+/** Pairs of query and key that take part, for one head. */
+export function visiblePairs({ seqLenQ, seqLenK, isCausal }: AttentionCase): number {
+  if (!isCausal) return seqLenQ * seqLenK;
+  const triangle = Math.min(seqLenQ, seqLenK);
+  return (triangle * (triangle + 1)) / 2 + (seqLenQ - triangle) * seqLenK;
+}
+
+/** Elements of each operand, in the order in which the operation takes them. */
+export function inputLengths(c: Case): number[] {
+  switch (c.operation) {
+    case "attention": {
+      const query = c.batchSize * c.numHeads * c.seqLenQ * c.headDim;
+      const key = c.batchSize * c.numKvHeads * c.seqLenK * c.headDim;
+      return [query, key, key];
+    }
+    case "matmul":
+      return [c.m * c.k, c.k * c.n];
+    case "softmax":
+      return [c.rows * c.columns];
+  }
+}
+
+/** Operands of a case: standard normal, and the same in every run and process. */
+export function randomInputs(c: Case): Float32Array[] {
+  return inputLengths(c).map((length, operand) => Float32Array.from({ length }, normal(operand + 1)));
+}
+
+export function outputRows(c: Case): number {
+  if (c.operation === "attention") return c.batchSize * c.numHeads * c.seqLenQ;
+  return c.operation === "matmul" ? c.m : c.rows;
+}
+
+export function outputColumns(c: Case): number {
+  if (c.operation === "attention") return c.headDim;
+  return c.operation === "matmul" ? c.n : c.columns;
+}
+
+/** Name of a case in tables and for --filter. */
+export function label(c: Case): string {
+  switch (c.operation) {
+    case "attention": {
+      const shape = [c.batchSize, c.numHeads, c.seqLenQ, c.seqLenK, c.headDim].join(", ");
+      const shared = c.numKvHeads === c.numHeads ? "" : ` ${c.numKvHeads} kv heads`;
+      return `attention (${shape})${shared}${c.isCausal ? " causal" : ""}`;
+    }
+    case "matmul":
+      return `matmul ${c.m}x${c.k}x${c.n}${c.transposeB ? " transposeB" : ""}`;
+    case "softmax":
+      return `softmax ${c.rows}x${c.columns}${c.axis === 0 ? " axis 0" : ""}`;
+  }
+}
+
+function attention(
+  batchSize: number,
+  numHeads: number,
+  seqLenQ: number,
+  seqLenK: number,
+  headDim: number,
+  { isCausal = false, numKvHeads = numHeads } = {},
+): AttentionCase {
+  return { operation: "attention", batchSize, numHeads, numKvHeads, seqLenQ, seqLenK, headDim, isCausal };
+}
+
+function matmul(m: number, n: number, k: number, { transposeB = false } = {}): MatmulCase {
+  return { operation: "matmul", m, n, k, transposeB };
+}
+
+function softmax(rows: number, columns: number, { axis = 1 }: { axis?: 0 | 1 } = {}): SoftmaxCase {
+  return { operation: "softmax", rows, columns, axis };
+}

@@ -1,0 +1,115 @@
+import { attention } from "../test/reference/attention.ts";
+import { matmul } from "../test/reference/matmul.ts";
+import { float32, float64, type Rounding } from "../test/reference/rounding.ts";
+import { softmaxRow } from "../test/reference/softmax.ts";
+import { type AttentionCase, type Case, label, outputColumns, outputRows } from "./cases.ts";
+
+/** Rows of the output that are computed anew; all of them where there are no more. */
+const SAMPLED_ROWS = 8;
+
+/** Ulps of the largest number of the output that any result may be off by: for rows where plain float32 is lucky. */
+const ULPS = 4;
+
+/**
+ * Throws unless the sampled rows of an output are as near to the float64 truth as plain float32 loops
+ * come, times `slack`, and every other element is at least a finite number. Returns the error found as
+ * a multiple of that of the plain loops.
+ */
+export function verify(c: Case, inputs: readonly Float32Array[], output: Float32Array, slack = 2): number {
+  const size = outputRows(c) * outputColumns(c);
+  if (output.length !== size)
+    throw new Error(`${label(c)}: the output has ${output.length} elements, not ${size}`);
+  if (!output.every(Number.isFinite)) throw new Error(`${label(c)}: the output holds NaN or Infinity`);
+
+  const { error, plainError } = errorOfRows(c, inputs, output);
+  if (!(error <= slack * plainError)) {
+    const allowed = (slack * plainError).toExponential(2);
+    throw new Error(`${label(c)}: wrong, off by ${error.toExponential(2)} where ${allowed} is allowed`);
+  }
+  return error / plainError;
+}
+
+/** Largest error of the output over the sampled rows, and of plain float32 over the same. */
+function errorOfRows(
+  c: Case,
+  inputs: readonly Float32Array[],
+  output: Float32Array,
+): { error: number; plainError: number } {
+  let error = 0;
+  let plainError = 0;
+  let largest = 0;
+  for (const row of sampledRows(isDownColumns(c) ? outputColumns(c) : outputRows(c))) {
+    const truth = referenceRow(c, inputs, row, float64);
+    const plain = referenceRow(c, inputs, row, float32);
+    for (let j = 0; j < truth.length; j++) {
+      const expected = truth[j] as number;
+      error = Math.max(error, Math.abs((output[outputIndex(c, row, j)] as number) - expected));
+      plainError = Math.max(plainError, Math.abs((plain[j] as number) - expected));
+      largest = Math.max(largest, Math.abs(expected));
+    }
+  }
+  return { error, plainError: Math.max(plainError, ULPS * 2 ** -24 * largest) };
+}
+
+/** First, last, and some between at a distance that meets every remainder of a tile. */
+function sampledRows(rows: number): number[] {
+  if (rows <= SAMPLED_ROWS) return Array.from({ length: rows }, (_, row) => row);
+  return Array.from({ length: SAMPLED_ROWS }, (_, i) => Math.floor((i * (rows - 1)) / (SAMPLED_ROWS - 1)));
+}
+
+/** Softmax down the columns is checked column by column: there a "row" is one of them. */
+function isDownColumns(c: Case): boolean {
+  return c.operation === "softmax" && c.axis === 0;
+}
+
+function outputIndex(c: Case, row: number, j: number): number {
+  return isDownColumns(c) ? j * outputColumns(c) + row : row * outputColumns(c) + j;
+}
+
+function referenceRow(
+  c: Case,
+  inputs: readonly Float32Array[],
+  row: number,
+  round: Rounding,
+): ArrayLike<number> {
+  const [first, second, third] = inputs as [Float32Array, Float32Array, Float32Array];
+  switch (c.operation) {
+    case "attention":
+      return attentionRow(c, first, second, third, row, round);
+    case "matmul": {
+      const a = { data: first.subarray(row * c.k, (row + 1) * c.k), shape: [1, c.k] };
+      const b = { data: second, shape: c.transposeB ? [c.n, c.k] : [c.k, c.n] };
+      return matmul(a, b, { transposeB: c.transposeB }, round).data;
+    }
+    case "softmax": {
+      const length = isDownColumns(c) ? c.rows : c.columns;
+      return softmaxRow(
+        Array.from({ length }, (_, j) => first[outputIndex(c, row, j)] as number),
+        round,
+      );
+    }
+  }
+}
+
+/** The reference over one query and the keys of its head alone. */
+function attentionRow(
+  c: AttentionCase,
+  query: Float32Array,
+  key: Float32Array,
+  value: Float32Array,
+  row: number,
+  round: Rounding,
+): ArrayLike<number> {
+  const i = row % c.seqLenQ;
+  const head = Math.floor(row / c.seqLenQ) % c.numHeads;
+  const batch = Math.floor(row / c.seqLenQ / c.numHeads);
+  const kvHead = batch * c.numKvHeads + Math.floor((head * c.numKvHeads) / c.numHeads);
+  const kvLength = c.seqLenK * c.headDim;
+  const oneHead = (data: Float32Array) => ({
+    data: data.subarray(kvHead * kvLength, (kvHead + 1) * kvLength),
+    shape: [c.seqLenK, c.headDim],
+  });
+  const oneQuery = { data: query.subarray(row * c.headDim, (row + 1) * c.headDim), shape: [1, c.headDim] };
+  const options = { isCausal: c.isCausal, queryOffset: i };
+  return attention(oneQuery, oneHead(key), oneHead(value), options, round).out.data;
+}

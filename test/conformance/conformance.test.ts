@@ -1,0 +1,121 @@
+import { afterAll, describe, expect, it } from "vitest";
+import type { RefTensor, Rounding } from "../reference/rounding.ts";
+import {
+  calibrate,
+  describeVariants,
+  expectClose,
+  maxError,
+  randomTensor,
+  type TestTensor,
+  unavailable,
+} from "../support.ts";
+import { type Case, referenceEngine, runtimeEngine } from "./case.ts";
+import { type CaseTensor, goldenFiles, hasOnnx, onnxDirectory, onnxFiles } from "./data.ts";
+import { goldenCase } from "./golden.ts";
+import { onnxCase } from "./onnx.ts";
+
+/**
+ * What the data asks for and the library does not have: a case that needs one of these is left and
+ * named in the summary. For an option there is a value to pass, which shows that it is still rejected.
+ */
+const missing: Record<string, { option?: Record<string, unknown> }> = {
+  windowSize: { option: { windowSize: [1, 1] } },
+  softcap: { option: { softcap: 1 } },
+  alibiSlopes: { option: { alibiSlopes: { data: Float32Array.of(1), shape: [1] } } },
+  backward: {},
+  qk_matmul_output: {},
+  "operation CausalConvWithState": {},
+  "operation FlexAttention": {},
+  "operation LayerNormalization": {},
+  "operation LinearAttention": {},
+  "operation RMSNormalization": {},
+  "operation RotaryEmbedding": {},
+};
+
+const cases = [...goldenFiles().map(goldenCase), ...onnxFiles().map(onnxCase)];
+const isLeft = (c: Case): boolean => c.features.some((feature) => feature in missing);
+const toRun = cases.filter((c) => !isLeft(c));
+const ranBy = new Map<string, number>();
+
+describeVariants("conformance", (runtime, variant) => {
+  const engine = runtimeEngine(runtime);
+  it.each(toRun.map((c) => [c.name, c] as const))("%s", (_, c) => {
+    checkCase(c, c.compute(engine, c.operands));
+    ranBy.set(variant, (ranBy.get(variant) ?? 0) + 1);
+  });
+
+  const options = Object.entries(missing).filter(([, { option }]) => option);
+  it.each(options)("%s is left because the option is not there yet", (name, { option }) => {
+    const x = randomTensor([1, 1, 2, 4], 1);
+    const call = (): unknown => runtime.scaledDotProductAttention(x, x, x, option as object);
+    expect(call).toThrow(TypeError);
+    expect(call).toThrow(name);
+  });
+});
+
+/**
+ * Twice the error of plain float32, and what the data themselves are off by: ONNX rounds its outputs to
+ * float32 or float16, and some of them it computed in float32.
+ */
+function checkCase(c: Case, got: Record<string, RefTensor>): void {
+  const names = Object.keys(c.expected);
+  expect(names.length, "outputs to compare").toBeGreaterThan(0);
+  const select = (outputs: Record<string, RefTensor>): RefTensor[] =>
+    names.map((name) => {
+      const output = outputs[name];
+      if (!output) throw new Error(`${c.name}: ${name} is not computed, and no feature is named for it`);
+      return output;
+    });
+  const compute = (operands: readonly TestTensor[], round: Rounding, draw: number): RefTensor[] =>
+    select(c.compute(referenceEngine(round, draw % 2 === 1), operands));
+  const { want, tolerances } = calibrate(c.name, c.operands, compute, { draws: 32, fixed: c.exact });
+  select(got).forEach((output, i) => {
+    const expected = c.expected[names[i] as string] as CaseTensor;
+    const dataError = maxError(expected.data, (want[i] as RefTensor).data);
+    expectClose(output, expected, (tolerances[i] as number) + dataError, `${c.name}: ${names[i]}`);
+  });
+}
+
+describe("conformance data", () => {
+  it("holds the cases that are meant", () => {
+    expect(cases.filter((c) => c.name.startsWith("golden/")).length).toBeGreaterThanOrEqual(69);
+    if (hasOnnx) expect(cases.filter((c) => c.name.startsWith("onnx/")).length).toBeGreaterThanOrEqual(138);
+  });
+
+  it("leaves nothing but what is said to be missing", () => {
+    for (const c of cases) {
+      for (const feature of Object.values(c.leftOutputs)) expect(missing, c.name).toHaveProperty([feature]);
+      if (isLeft(c))
+        expect(
+          c.features.filter((feature) => !(feature in missing)),
+          c.name,
+        ).toEqual([]);
+      else expect(Object.keys(c.expected), c.name).not.toEqual([]);
+    }
+  });
+
+  if (!hasOnnx) unavailable(`ONNX cases: no ${onnxDirectory}; CONFORMANCE_DIR names where they are`);
+});
+
+afterAll(() => {
+  const counts = [...ranBy].map(([variant, n]) => `${n} on ${variant}`).join(", ");
+  const lines = [`conformance: of ${cases.length} case files ran ${counts}`];
+  const leftFiles = tally(
+    cases.filter(isLeft).map((c) => [c.features.find((f) => f in missing) as string, c.name]),
+  );
+  const leftOutputs = tally(
+    toRun.flatMap((c) => Object.entries(c.leftOutputs).map(([output, f]) => [f, `${c.name}: ${output}`])),
+  );
+  for (const [feature, names] of leftFiles)
+    lines.push(`  left for want of ${feature}: ${names.length} files: ${names.join(" ")}`);
+  for (const [feature, names] of leftOutputs)
+    lines.push(`  left for want of ${feature}: ${names.length} outputs of files that ran`);
+  if (!hasOnnx) lines.push(`  not run: ONNX cases: no ${onnxDirectory}`);
+  console.log(lines.join("\n"));
+});
+
+function tally(pairs: (readonly [string, string])[]): Map<string, string[]> {
+  const byFeature = new Map<string, string[]>();
+  for (const [feature, name] of pairs) byFeature.set(feature, [...(byFeature.get(feature) ?? []), name]);
+  return byFeature;
+}

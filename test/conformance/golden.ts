@@ -1,0 +1,102 @@
+import type { RefAttentionOptions, RefMask } from "../reference/attention.ts";
+import type { TestTensor } from "../reference/random.ts";
+import { type Case, expectKnown, input, makeCase, toFloat32 } from "./case.ts";
+import type { CaseFile } from "./data.ts";
+
+const backward = Object.fromEntries(
+  ["dq", "dk", "dv", "dmask", "dx", "da", "db"].map((name) => [name, "backward"]),
+);
+
+/** Reads a golden case: forward outputs are computed, gradients are left until there is a backward. */
+export function goldenCase(file: CaseFile): Case {
+  if (file.op === "attention") return attentionCase(file);
+  if (file.op === "matmul") return matmulCase(file);
+  expectKnown(file, "inputs", Object.keys(file.inputs), ["x", "dy"]);
+  const axis = file.config?.axis as number;
+  const operations: Record<string, Case["compute"]> = {
+    softmax: (engine, [x]) => ({ y: engine.softmax(x as TestTensor, axis) }),
+    log_softmax: (engine, [x]) => ({ y: engine.logSoftmax(x as TestTensor, axis) }),
+    logsumexp: (engine, [x]) => ({ y: engine.logSumExp(x as TestTensor, [axis], false) }),
+  };
+  const compute = operations[file.op];
+  if (!compute) throw new Error(`${file.name}: unknown operation ${file.op}`);
+  return makeCase("golden", file, { leftBy: backward, operands: [input(file, "x")], compute });
+}
+
+function matmulCase(file: CaseFile): Case {
+  expectKnown(file, "inputs", Object.keys(file.inputs), ["a", "b", "dc"]);
+  return makeCase("golden", file, {
+    leftBy: backward,
+    operands: [input(file, "a"), input(file, "b")],
+    exact: file.features?.includes("exact") ? [0, 1] : [],
+    compute: (engine, [a, b]) => ({ c: engine.matmul(a as TestTensor, b as TestTensor, {}) }),
+  });
+}
+
+interface AttentionConfig {
+  scale: number;
+  scale_is_default: boolean;
+  causal: "none" | "top-left" | "bottom-right";
+  softcap: number;
+  window_left: number | null;
+  window_right: number | null;
+  window_align: "none" | "top-left" | "bottom-right";
+  alibi_slopes: number[] | null;
+}
+
+const sizes = ["batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "v_head_dim"];
+const understood = [
+  "scale",
+  "scale_is_default",
+  "causal",
+  "softcap",
+  "window_left",
+  "window_right",
+  "window_align",
+];
+
+function attentionCase(file: CaseFile): Case {
+  expectKnown(file, "inputs", Object.keys(file.inputs), ["q", "k", "v", "attn_mask", "dout"]);
+  expectKnown(file, "config", Object.keys(file.config ?? {}), [...sizes, ...understood, "alibi_slopes"]);
+  const config = file.config as unknown as AttentionConfig;
+  const { softcap, alibi_slopes: slopes } = config;
+  const hasWindow = config.window_left !== null || config.window_right !== null;
+  // Only options that are used are named, since the library rejects those it does not have yet.
+  const options: RefAttentionOptions = {
+    attnMask: mask(file),
+    isCausal: config.causal !== "none",
+    causalAlignment: alignment(file, config, hasWindow),
+    ...(config.scale_is_default ? {} : { scale: config.scale }),
+    ...(softcap > 0 ? { softcap } : {}),
+    ...(hasWindow ? { windowSize: [config.window_left ?? -1, config.window_right ?? -1] as const } : {}),
+    ...(slopes ? { alibiSlopes: { data: Float32Array.from(slopes), shape: [slopes.length] } } : {}),
+  };
+  const features = [softcap > 0 && "softcap", hasWindow && "windowSize", slopes && "alibiSlopes"];
+  return makeCase("golden", file, {
+    features: features.filter((feature) => typeof feature === "string"),
+    leftBy: backward,
+    operands: [input(file, "q"), input(file, "k"), input(file, "v")],
+    exact: file.features?.includes("exact-logits") ? [0, 1] : [],
+    compute: (engine, [q, k, v]) => ({
+      ...engine.attention(q as TestTensor, k as TestTensor, v as TestTensor, options),
+    }),
+  });
+}
+
+/** Causal, window and alibi each state where the queries stand; where lengths differ they must agree. */
+function alignment(file: CaseFile, config: AttentionConfig, hasWindow: boolean): "topLeft" | "bottomRight" {
+  const { q_len, kv_len } = file.config as { q_len: number; kv_len: number };
+  const stated = new Set<string>();
+  if (config.causal !== "none") stated.add(config.causal);
+  if (hasWindow) stated.add(config.window_align === "bottom-right" ? "bottom-right" : "top-left");
+  if (config.alibi_slopes) stated.add("bottom-right");
+  if (stated.size > 1 && q_len !== kv_len) throw new Error(`${file.name}: alignments differ: ${[...stated]}`);
+  return stated.has("bottom-right") ? "bottomRight" : "topLeft";
+}
+
+function mask(file: CaseFile): RefMask | undefined {
+  const tensor = file.inputs.attn_mask;
+  if (!tensor) return undefined;
+  if (tensor.dtype === "bool") return { data: Uint8Array.from(tensor.data), shape: tensor.shape };
+  return toFloat32(tensor);
+}

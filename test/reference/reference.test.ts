@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import { type Case, referenceEngine } from "../conformance/case.ts";
+import { goldenFiles, hasOnnx, onnxDirectory, onnxFiles } from "../conformance/data.ts";
+import { goldenCase } from "../conformance/golden.ts";
+import { onnxCase } from "../conformance/onnx.ts";
+import { unavailable } from "../unavailable.ts";
+import { attention } from "./attention.ts";
+import { expectClose, ulp16, ulp32 } from "./compare.ts";
+import { float32, float64 } from "./rounding.ts";
+
+/**
+ * The references are the truth of all other tests, so they are held to truth from outside: torch in
+ * float64 (golden) and ONNX, for every case of the operations they have, options to come included.
+ */
+const engine = referenceEngine(float64);
+const outside = (c: Case): boolean => c.features.some((feature) => feature.startsWith("operation "));
+const golden = goldenFiles().map(goldenCase);
+const onnx = onnxFiles()
+  .map(onnxCase)
+  .filter((c) => !outside(c));
+
+const named = (cases: Case[]): (readonly [string, Case])[] => cases.map((c) => [c.name, c] as const);
+
+describe("reference in float64", () => {
+  it.each(named(golden))("%s", (_, c) => {
+    const got = c.compute(engine, c.operands);
+    for (const [name, want] of Object.entries(c.expected)) {
+      expectClose(computed(got, name), want, 1e-13 * largest(want.data), `${c.name}: ${name}`);
+    }
+  });
+
+  if (!hasOnnx) unavailable(`ONNX cases: no ${onnxDirectory}; CONFORMANCE_DIR names where they are`);
+  it.each(named(onnx))("%s", (_, c) => {
+    const got = c.compute(engine, c.operands);
+    for (const [name, want] of Object.entries(c.expected)) {
+      const result = computed(got, name);
+      // The Attention data is the exact result rounded once. The others were computed in float32.
+      if (c.op === "Attention") {
+        const ulp = want.dtype === "float16" ? ulp16 : ulp32;
+        want.data.forEach((w, i) => {
+          const error = Math.abs((result.data[i] as number) - w);
+          expect(error, `${c.name}: ${name}[${i}] = ${w}`).toBeLessThanOrEqual(0.5001 * ulp(w));
+        });
+      } else expectClose(result, want, 1e-6 * largest(want.data), `${c.name}: ${name}`);
+    }
+  });
+});
+
+describe("plain float32 twin", () => {
+  const plain = referenceEngine(float32);
+  it.each(named(golden))("gives float32 numbers: %s", (_, c) => {
+    for (const { data } of Object.values(c.compute(plain, c.operands))) {
+      for (let i = 0; i < data.length; i++) expect(data[i]).toBe(Math.fround(data[i] as number));
+    }
+  });
+});
+
+describe("options without outside data", () => {
+  const x = (values: number[], shape: number[]) => ({ data: Float32Array.from(values), shape });
+
+  it("a sink is one more key with a score of its own and the value 0", () => {
+    const q = x([1, -1], [1, 1, 2, 1]);
+    const k = x([1, 2, 3], [1, 1, 3, 1]);
+    const v = x([4, 5, 6], [1, 1, 3, 1]);
+    const { out, lse } = attention(q, k, v, { scale: 1, sinks: [0.5] });
+    for (const [i, s] of [
+      [0, [1, 2, 3]],
+      [1, [-1, -2, -3]],
+    ] as const) {
+      const sum = s.reduce((total, sj) => total + Math.exp(sj), Math.exp(0.5));
+      expect(out.data[i]).toBeCloseTo(
+        s.reduce((o, sj, j) => o + (Math.exp(sj) / sum) * (4 + j), 0),
+        12,
+      );
+      expect(lse.data[i]).toBeCloseTo(Math.log(sum), 12);
+    }
+  });
+});
+
+function computed(got: ReturnType<Case["compute"]>, name: string) {
+  const tensor = got[name];
+  if (!tensor) throw new Error(`output ${name} is not computed`);
+  return tensor;
+}
+
+/** The largest finite magnitude, at least 1. */
+const largest = (data: ArrayLike<number>): number =>
+  Array.from(data, Math.abs).reduce((a, b) => (Number.isFinite(b) ? Math.max(a, b) : a), 1);
