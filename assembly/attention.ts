@@ -1,12 +1,12 @@
 // Scaled dot-product attention, forward, fused and tiled: out = softmax(scale * Q K^T + bias) V, the scores never stored.
 //
-//   s_ij = scale * (q_i . k_j) + bias_ij;  p_ij = exp(s_ij - max_j s_ij);  out_i = sum_j p_ij v_j / sum_j p_ij;
-//   lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm)
+//   s_ij = scale * (q_i . k_j), capped softly where softcap > 0, + bias_ij;  p_ij = exp(s_ij - max_j s_ij);  out_i = sum_j p_ij v_j / sum_j p_ij;
+//   lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm). A sink is one more term of max and sum, without a value.
 // Shapes and strides: AttentionParams. Query head h reads key/value head floor(h * numKvHeads / numHeads).
 // Work range [begin, end): items (b * numHeads + h) * ceil(lq / BLOCK_Q) + block of queries; few queries go to decode.ts.
 // Reads query, key, value and mask (up to READ_SLACK past their ends), writes out and lse exactly.
 // Scratch: attentionScratchBytes(..), 16-byte aligned, no other memory: independent of lq and lk.
-// Edges: a masked key never reaches the result, NaN and Infinity included; a row without keys gives out 0, lse -Infinity;
+// Edges: a masked key never reaches the result, NaN and Infinity included; a row without keys gives out 0, lse -Infinity (or its sink);
 //   NaN in a live key or query reaches exactly the rows that see it; weights below 1e-30 of the largest are 0.
 // Order over keys: blocks of BLOCK_K from key 0, in order, each block summed in order and then added; it depends on lk alone.
 // Accuracy: at most twice the error of the same computation in plain float32 (test/attention.test.ts).
@@ -15,13 +15,14 @@
 //   broadcasts, and the finished weights are already the packed operand of the second product.
 import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
-import { SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
-import { EMPTY, FULL, endKey, firstKey, maskTile } from "./mask";
+import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
+import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import { packRows } from "./pack";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
 import { log } from "./log";
 import { allFinite, fma, storeTransposed4 } from "./simd";
+import { capScores } from "./tanh";
 
 // Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
 // d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
@@ -74,18 +75,20 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead + <usize>q0 * params.maskRow) << maskBytes);
   const position = q0 + load<i32>(params.queryOffsets + ((<usize>b) << 2));
   const kvLength = load<i32>(params.kvLengths + ((<usize>b) << 2));
+  const slope = alibiSlope(params, b, h);
 
   startPanels(params, q, rows);
   const first = firstKey(params, position);
   const last = endKey(params, position + rows - 1, kvLength);
   for (let k0 = first - first % BLOCK_K; k0 < last; k0 += BLOCK_K) {
-    attendKeys(params, k, v, mask, position, rows, k0, min(k0 + BLOCK_K, kvLength));
+    attendKeys(params, k, v, mask, slope, position, rows, k0, min(k0 + BLOCK_K, kvLength));
   }
   const outRow = <usize>params.outRow << 2;
   const out = params.out + ((<usize>b * params.outBatch + <usize>h * params.outHead + <usize>q0 * params.outRow) << 2);
   const lse: usize = params.lse == 0 ? 0 : params.lse + (<usize>((b * params.numHeads + h) * params.lq + q0) << 2);
   for (let r = 0, panel = params.scratch; r < rows; r += NR, panel += panelBytes(params.d, params.dv)) {
     const count = min(NR, rows - r);
+    closeSums(panel, params.sinks == 0 ? -Infinity : f32.load(params.sinks + (<usize>h << 2)));
     finishPanel(params, panel, out + (<usize>r) * outRow, outRow, count);
     if (lse != 0) storeLse(panel, lse + ((<usize>r) << 2), count);
   }
@@ -109,7 +112,7 @@ function startPanels(params: AttentionParams, q: usize, rows: i32): void {
 
 /** One block of keys [k0, k1) for every panel: scores, online softmax, out += weights * values. */
 function attendKeys(
-  params: AttentionParams, k: usize, v: usize, mask: usize, position: i32, rows: i32, k0: i32, k1: i32,
+  params: AttentionParams, k: usize, v: usize, mask: usize, slope: f32, position: i32, rows: i32, k0: i32, k1: i32,
 ): void {
   const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
   const step = panelBytes(params.d, params.dv);
@@ -121,21 +124,27 @@ function attendKeys(
     const begin = max(k0, firstKey(params, position + r));
     const end = min(k1, endKey(params, position + r + count - 1, k1));
     if (begin >= end) continue;
-    const visible = maskTile(params, mask + (<usize>r) * maskRow, position + r, count, begin, end, bias);
+    const visible = maskTile(params, mask + (<usize>r) * maskRow, slope, position + r, count, begin, end, bias);
     if (visible == EMPTY) continue;
     const keys = end - begin;
     const values = v + (<usize>begin) * rowV;
     const outT = panel + STATS_BYTES + (<usize>params.d << 5);
     scores(keys, params.d, k + (<usize>begin) * rowK, rowK, panel + STATS_BYTES, tile, panel);
+    if (params.softcap > 0) capScores(params.softcap, tile, <usize>keys << 5);
     if (visible == FULL) {
-      softmaxTile(false, keys, tile, bias, panel);
+      if (params.softcap > 0) takeMaxima(keys, tile, panel); // NEXT_MAX knew the scores before the cap
+      softmaxTile(keys, tile, panel);
       accumulate(keys, params.dv, values, rowV, panel, tile, outT);
     } else {
       addBias(keys, tile, bias, panel);
-      softmaxTile(true, keys, tile, bias, panel);
+      softmaxTile(keys, tile, panel);
       if (finite < 0) finite = allFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
-      if (finite == 1) accumulate(keys, params.dv, values, rowV, panel, tile, outT);
-      else accumulateGuarded(keys, params.dv, values, rowV, panel, tile, outT);
+      if (finite == 1) {
+        accumulate(keys, params.dv, values, rowV, panel, tile, outT);
+      } else {
+        markRemoved(keys, tile, bias);
+        accumulateGuarded(keys, params.dv, values, rowV, panel, tile, outT);
+      }
     }
     store<i32>(panel + STARTED, 1);
   }
@@ -161,6 +170,17 @@ function accumulateGuarded(keys: i32, dv: i32, v: usize, rowV: usize, stats: usi
   const r0 = v128.load(stats + RESCALE_BY), r1 = v128.load(stats + RESCALE_BY, 16);
   const reads = load<i32>(stats + STARTED) != 0;
   guardedPanel(dv, keys, v, rowV, weights, outT, 32, r0, r1, reads);
+}
+
+/** NEXT_MAX from the tile as it stands. */
+function takeMaxima(keys: i32, tile: usize, stats: usize): void {
+  let m0 = v128.load(stats + ROW_MAX), m1 = v128.load(stats + ROW_MAX, 16);
+  for (let k = 0; k < keys; ++k, tile += 32) {
+    m0 = f32x4.pmax(m0, v128.load(tile));
+    m1 = f32x4.pmax(m1, v128.load(tile, 16));
+  }
+  v128.store(stats + NEXT_MAX, m0);
+  v128.store(stats + NEXT_MAX, m1, 16);
 }
 
 /**
@@ -189,12 +209,8 @@ function finiteMax(m: v128): v128 {
   return v128.andnot(m, f32x4.eq(m, f32x4.splat(-Infinity)));
 }
 
-/**
- * Scores to weights in place, by the running maximum of each lane. A NaN score makes its lane's sum NaN, and so the row.
- * Where MASKED, the weight of a removed key is -0 (see GUARDED in microkernel.ts).
- */
-@inline
-function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: usize): void {
+/** Scores to weights in place, by the running maximum of each lane. A NaN score makes its lane's sum NaN, and so the row. */
+function softmaxTile(keys: i32, tile: usize, stats: usize): void {
   const old0 = v128.load(stats + ROW_MAX), old1 = v128.load(stats + ROW_MAX, 16);
   const next0 = v128.load(stats + NEXT_MAX), next1 = v128.load(stats + NEXT_MAX, 16);
   const m0 = finiteMax(next0), m1 = finiteMax(next1);
@@ -203,11 +219,6 @@ function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: u
     expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT);
     s0 = f32x4.add(s0, v128.load(tile));
     s1 = f32x4.add(s1, v128.load(tile, 16));
-    if (masked) {
-      markRemoved(tile, bias);
-      markRemoved(tile + 16, bias + 16);
-      bias += 32;
-    }
   }
   const r0 = expNonPositive(f32x4.sub(old0, m0), SMALLEST_WEIGHT), r1 = expNonPositive(f32x4.sub(old1, m1), SMALLEST_WEIGHT);
   v128.store(stats + ROW_MAX, next0);
@@ -218,18 +229,27 @@ function softmaxTile(masked: bool, keys: i32, tile: usize, bias: usize, stats: u
   v128.store(stats + RESCALE_BY, r1, 16);
 }
 
-/** Sets the sign of the weights whose bias is -Infinity. */
-@inline
-function markRemoved(weights: usize, bias: usize): void {
-  const removed = f32x4.eq(v128.load(bias), f32x4.splat(-Infinity));
-  v128.store(weights, v128.or(v128.load(weights), v128.and(f32x4.splat(-0.0), removed)));
+/** Makes the weights of removed keys -0 (see GUARDED in microkernel.ts). */
+function markRemoved(keys: i32, weights: usize, bias: usize): void {
+  for (const end = weights + (<usize>keys << 5); weights < end; weights += 16, bias += 16) {
+    const removed = f32x4.eq(v128.load(bias), f32x4.splat(-Infinity));
+    v128.store(weights, v128.or(v128.load(weights), v128.and(f32x4.splat(-0.0), removed)));
+  }
 }
 
-/** 1 / rowSum, and 0 for a row without keys. */
-@inline
-function inverseSum(stats: usize, offset: usize): v128 {
-  const sum = v128.load(stats + ROW_SUM + offset);
-  return v128.andnot(f32x4.div(f32x4.splat(1), sum), f32x4.eq(sum, f32x4.splat(0)));
+/** Takes the sink (-Infinity: none) into maximum and sum, and leaves in RESCALE_BY the factor that finishes out^T. */
+function closeSums(stats: usize, sink: f32): void {
+  for (let half: usize = 0; half < 32; half += 16) {
+    const at = stats + half;
+    const rowMax = v128.load(at + ROW_MAX), rowSum = v128.load(at + ROW_SUM);
+    const next = f32x4.pmax(rowMax, f32x4.splat(sink)), m = finiteMax(next);
+    const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(rowMax, m), SMALLEST_NORMAL);
+    const sum = fma(rowSum, kept, expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL));
+    const inverse = v128.andnot(f32x4.div(f32x4.splat(1), sum), f32x4.eq(sum, f32x4.splat(0))); // 0: a row without keys
+    v128.store(at + ROW_MAX, next);
+    v128.store(at + ROW_SUM, sum);
+    v128.store(at + RESCALE_BY, f32x4.mul(kept, inverse));
+  }
 }
 
 /** Divides by the sums and transposes the panel's out^T into `count` rows of out; zeros where no block of keys was seen. */
@@ -241,7 +261,7 @@ function finishPanel(params: AttentionParams, panel: usize, out: usize, outRow: 
     return;
   }
   for (let half: usize = 0; half < 2 && <i32>half * 4 < count; ++half) {
-    const inverse = inverseSum(panel, half << 4);
+    const inverse = v128.load(panel + RESCALE_BY + (half << 4));
     const lanes = min(4, count - <i32>half * 4);
     const from = outT + (half << 4);
     const to = out + (half << 2) * outRow;
@@ -272,7 +292,7 @@ function finishColumn(from: usize, to: usize, outRow: usize, inverse: v128, lane
   if (lanes > 3) v128.store32_lane(to + 3 * outRow, r, 3);
 }
 
-/** lse of the panel's rows: -Infinity + log 0 = -Infinity where there is no key. */
+/** lse of the panel's rows: -Infinity + log 0 = -Infinity where there is no key and no sink. */
 function storeLse(stats: usize, lse: usize, count: i32): void {
   for (let i = 0; i < count; ++i) {
     const at = (<usize>i) << 2;

@@ -6,12 +6,13 @@
 // Work range [begin, end): items b * numKvHeads + hKv.
 // Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
 import { BLOCK_K, NR } from "./config";
-import { SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
+import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { dotRows, streamRows } from "./few-rows";
 import { log } from "./log";
-import { EMPTY, FULL, endKey, firstKey, maskTile } from "./mask";
+import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskTile } from "./mask";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
 import { allFinite, fma, hmax, loadPartial, storePartial } from "./simd";
+import { capScores } from "./tanh";
 
 @inline const SCORES_BYTES: usize = (<usize>BLOCK_K) << 2;
 @inline const BIAS_BYTES: usize = (<usize>BLOCK_K) << 5;
@@ -57,6 +58,7 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
     const from = max(k0, first), to = min(k0 + BLOCK_K, last), keys = to - from;
     const values = v + (<usize>from) * rowV;
     dotRows(rows, keys, d, query, rowBytes(d), k + (<usize>from) * rowK, rowK, scores, SCORES_BYTES);
+    if (params.softcap > 0) capScores(params.softcap, scores, <usize>rows * SCORES_BYTES);
     let whole = true;
     for (let g = 0; g < group; ++g) {
       const at = <usize>(g * params.lq);
@@ -99,7 +101,7 @@ function weighHead(
 ): bool {
   const shift: usize = params.maskKind == MASK_ADDITIVE ? 2 : 0;
   const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead) << shift);
-  const visible = maskTile(params, mask, position, params.lq, from, to, bias);
+  const visible = maskTile(params, mask, alibiSlope(params, b, h), position, params.lq, from, to, bias);
   for (let i = 0; i < params.lq; ++i, scores += SCORES_BYTES, stats += STATS_BYTES) {
     if (visible == EMPTY) {
       removeRow(to - from, scores, stats);
@@ -182,20 +184,33 @@ function accumulateRows(rows: i32, dv: i32, stats: usize, sums: usize, block: us
   }
 }
 
+/** The row's sum with its sink (-Infinity: none), the maximum updated; RESCALE_BY becomes the factor that finishes it. */
+function closeSum(stats: usize, sink: f32): f32 {
+  const rowMax = f32.load(stats), next = rowMax < sink ? sink : rowMax;
+  const m = f32x4.splat(next == -Infinity ? 0 : next);
+  const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(f32x4.splat(rowMax), m), SMALLEST_NORMAL);
+  const term = expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL);
+  const sum = f32x4.extract_lane(fma(f32x4.splat(f32.load(stats + ROW_SUM)), kept, term), 0);
+  f32.store(stats, next);
+  f32.store(stats + RESCALE_BY, f32x4.extract_lane(kept, 0) * (sum == 0 ? 0 : 1 / sum));
+  return sum;
+}
+
 /** out = sums / rowSum, zeros for a row without keys, and lse. */
 function finishRows(params: AttentionParams, b: i32, h0: i32, rows: i32, stats: usize, sums: usize): void {
   const dv = params.dv;
   for (let r = 0; r < rows; ++r, stats += STATS_BYTES, sums += rowBytes(dv)) {
-    const rowSum = f32.load(stats + ROW_SUM);
-    const inverse = f32x4.splat(rowSum == 0 ? 0 : 1 / rowSum);
+    const sink: f32 = params.sinks == 0 ? -Infinity : f32.load(params.sinks + (<usize>(h0 + r / params.lq) << 2));
+    const rowSum = closeSum(stats, sink);
+    const factor = v128.load32_splat(stats + RESCALE_BY);
     const out = params.out + rowOffset(params, b, h0, r, params.outBatch, params.outHead, params.outRow);
     let c = 0;
     for (; c + 4 <= dv; c += 4) {
       const at = (<usize>c) << 2;
-      v128.store(out + at, f32x4.mul(v128.load(sums + at), inverse));
+      v128.store(out + at, f32x4.mul(v128.load(sums + at), factor));
     }
     const at = (<usize>c) << 2;
-    if (c < dv) storePartial(out + at, f32x4.mul(loadPartial(sums + at, dv - c, inverse), inverse), dv - c);
+    if (c < dv) storePartial(out + at, f32x4.mul(loadPartial(sums + at, dv - c, factor), factor), dv - c);
     if (params.lse != 0) {
       const to = params.lse + (<usize>((b * params.numHeads + h0) * params.lq + r) << 2);
       f32.store(to, <f32>(<f64>f32.load(stats) + log(rowSum)));

@@ -1,6 +1,7 @@
 // Which keys a query sees. The only file that knows alignment, windows and masks.
 //
-// Query row i of batch b stands at position i + queryOffsets[b]; it sees key j if
+// Query row i of batch b stands at position i + queryOffsets[b]; it sees key j,
+// with a bias of -slope |position - j| (ALiBi) where params.alibiSlopes is given, if
 //   j < kvLengths[b],  position - windowLeft <= j <= position + windowRight,  and the mask lets it.
 // `firstKey`, `endKey` bound the keys of a run of rows. `maskTile` answers for NR rows against [k0, k1):
 //   EMPTY no row sees any key; FULL every row sees all, with no bias; PARTIAL then bias[k - k0][0..8) holds what is
@@ -24,17 +25,23 @@ export function endKey(params: AttentionParams, position: i32, kvLength: i32): i
   return min(kvLength, position + params.windowRight + 1);
 }
 
+/** ALiBi slope of head h: 0 where there is none. */
+export function alibiSlope(params: AttentionParams, b: i32, h: i32): f32 {
+  return params.alibiSlopes == 0 ? 0 : f32.load(params.alibiSlopes + (<usize>(b * params.alibiBatch + h) << 2));
+}
+
 /** Classifies rows at positions [position, position + count) against keys [k0, k1); fills `bias` if PARTIAL. */
 export function maskTile(
-  params: AttentionParams, mask: usize, position: i32, count: i32, k0: i32, k1: i32, bias: usize,
+  params: AttentionParams, mask: usize, slope: f32, position: i32, count: i32, k0: i32, k1: i32, bias: usize,
 ): i32 {
   const inside = k0 >= position + count - 1 - params.windowLeft && k1 - 1 <= position + params.windowRight;
   if (params.maskKind == MASK_NONE) {
-    if (inside) return FULL;
+    if (inside && slope == 0) return FULL;
     clearTile(k1 - k0, bias);
   } else {
     loadMask(params, mask, count, k0, k1, bias);
   }
+  if (slope != 0) addAlibi(slope, position, count, k0, k1, bias);
   if (!inside) applyWindow(params, position, count, k0, k1, bias);
   return classify(k1 - k0, bias);
 }
@@ -115,11 +122,27 @@ function transposeAdditive(r0: usize, r1: usize, r2: usize, r3: usize, keys: i32
   }
 }
 
+/** Positions of lanes 0..4 of the rows that start at `position`, the last repeated. */
+@inline
+function lanePositions(position: i32, count: i32): v128 {
+  return i32x4.min_s(i32x4.add(i32x4.splat(position), i32x4(0, 1, 2, 3)), i32x4.splat(position + count - 1));
+}
+
+/** Adds -slope |position - j|, absolute positions, so that partial results over other keys have the same bias. */
+function addAlibi(slope: f32, position: i32, count: i32, k0: i32, k1: i32, bias: usize): void {
+  const p0 = lanePositions(position, count), p1 = lanePositions(position + 4, count - 4);
+  const factor = f32x4.splat(-slope);
+  for (let k = k0; k < k1; ++k, bias += 32) {
+    const j = i32x4.splat(k);
+    const d0 = f32x4.convert_i32x4_s(i32x4.abs(i32x4.sub(p0, j))), d1 = f32x4.convert_i32x4_s(i32x4.abs(i32x4.sub(p1, j)));
+    v128.store(bias, f32x4.add(v128.load(bias), f32x4.mul(factor, d0)));
+    v128.store(bias, f32x4.add(v128.load(bias, 16), f32x4.mul(factor, d1)), 16);
+  }
+}
+
 /** Removes the keys outside each row's window. */
 function applyWindow(params: AttentionParams, position: i32, count: i32, k0: i32, k1: i32, bias: usize): void {
-  const last = i32x4.splat(position + count - 1);
-  const p0 = i32x4.min_s(i32x4.add(i32x4.splat(position), i32x4(0, 1, 2, 3)), last);
-  const p1 = i32x4.min_s(i32x4.add(i32x4.splat(position), i32x4(4, 5, 6, 7)), last);
+  const p0 = lanePositions(position, count), p1 = lanePositions(position + 4, count - 4);
   const left = i32x4.splat(params.windowLeft), right = i32x4.splat(params.windowRight);
   const low0 = i32x4.sub(p0, left), low1 = i32x4.sub(p1, left);
   const high0 = i32x4.add(p0, right), high1 = i32x4.add(p1, right);

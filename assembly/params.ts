@@ -11,6 +11,8 @@ export class AttentionParams {
   mask: usize; // uint8 (MASK_BOOLEAN) or float32 (MASK_ADDITIVE), by the strides below
   queryOffsets: usize; // int32 [batch]: position of query 0
   kvLengths: usize; // int32 [batch]: valid keys, 0 <= kvLengths[b] <= lk
+  alibiSlopes: usize; // float32 [numHeads], or 0: none
+  sinks: usize; // float32 [numHeads], or 0: none
   scratch: usize; // attentionScratchBytes(..) bytes
   numHeads: i32;
   numKvHeads: i32;
@@ -37,7 +39,9 @@ export class AttentionParams {
   maskColumn: i32; // 0 or 1
   windowLeft: i32; // keys j >= position - windowLeft; UNBOUNDED for all
   windowRight: i32; // keys j <= position + windowRight; causal is windowRight = 0
+  alibiBatch: i32; // stride of alibiSlopes from batch to batch, 0 to share them
   scale: f32;
+  softcap: f32; // 0: none
 }
 
 export const MASK_NONE: i32 = 0;

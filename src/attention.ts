@@ -15,6 +15,10 @@ const OPTIONS: ReadonlySet<string> = new Set([
   "queryOffset",
   "causalAlignment",
   "kvLengths",
+  "windowSize",
+  "softcap",
+  "alibiSlopes",
+  "sinks",
   "layout",
   "returnLse",
   "out",
@@ -86,6 +90,8 @@ function readProblem(
   options: AttentionOptions,
   unbounded: number,
 ): Problem {
+  const isCausal = readFlag(FN, "isCausal", options.isCausal);
+  const [left, right] = readWindow(options.windowSize, unbounded);
   const isBlhd = readLayout(options.layout);
   checkRank("query", q, isBlhd);
   const rank = q.length;
@@ -119,13 +125,57 @@ function readProblem(
     d,
     dv: v[rank - 1]!,
     isBlhd,
-    windowRight: readFlag(FN, "isCausal", options.isCausal) ? 0 : unbounded,
+    windowLeft: left,
+    windowRight: isCausal ? 0 : right,
     scale: readNumber(FN, "scale", options.scale, 1 / Math.sqrt(d)),
+    softcap: readSoftcap(options.softcap),
   };
   checkBatch("query", q, problem.queryBatch, lead);
   checkBatch("key", k, problem.keyBatch, lead);
   checkBatch("value", v, problem.valueBatch, lead);
   return problem;
+}
+
+/** One side of the window: -1 and Infinity are without end. */
+function readSide(value: unknown, unbounded: number): number {
+  if (value === -1 || value === Infinity) return unbounded;
+  if (!Number.isInteger(value) || (value as number) < -1) {
+    fail("windowSize must hold two integers of 0 or more, or -1 or Infinity for no bound", describe(value));
+  }
+  return Math.min(value as number, unbounded);
+}
+
+function readWindow(window: unknown, unbounded: number): [left: number, right: number] {
+  if (window === undefined) return [unbounded, unbounded];
+  if (!Array.isArray(window) || window.length !== 2) {
+    throw new TypeError(`${FN}: windowSize must be [left, right], got ${describe(window)}`);
+  }
+  return [readSide(window[0], unbounded), readSide(window[1], unbounded)];
+}
+
+function readSoftcap(softcap: unknown): number {
+  const value = readNumber(FN, "softcap", softcap, 0);
+  if (value < 0) fail("softcap must be positive, or 0 for none", String(value));
+  return value;
+}
+
+/** Checks a tensor with one number for each head, or where `perBatch` for each head of each batch. */
+function readPerHead(
+  core: Core,
+  name: "alibiSlopes" | "sinks",
+  value: TensorLike | undefined,
+  p: Problem,
+  perBatch: boolean,
+): Operand | undefined {
+  if (value === undefined) return undefined;
+  const operand = readOperand(core, FN, name, value);
+  const { shape } = operand;
+  const fits = shape.length === 1 && shape[0] === p.heads;
+  if (!fits && !(perBatch && shape.length === 2 && shape[0] === p.batch && shape[1] === p.heads)) {
+    const forms = perBatch ? `[${p.heads}] or [${p.batch}, ${p.heads}]` : `[${p.heads}]`;
+    fail(`${name} must have shape ${forms}, heads of query`, showShape(shape));
+  }
+  return operand;
 }
 
 /** The batch axes of `lead`, then the given ones. */
@@ -151,6 +201,8 @@ interface Call {
   k: Operand;
   v: Operand;
   mask: Mask | undefined;
+  alibiSlopes: Operand | undefined;
+  sinks: Operand | undefined;
   result: Result;
   lse: Result | undefined;
 }
@@ -178,13 +230,16 @@ function makeResults(
 /** Copies in what does not live in Wasm memory, and runs the kernel. */
 function run(core: Core, p: Problem, call: Call, options: AttentionOptions): Tensor | AttentionWithLse {
   const { kernels, memory } = core;
-  const { q, k, v, mask, result, lse } = call;
+  const { q, k, v, mask, alibiSlopes, sinks, result, lse } = call;
   const scratchBytes = kernels.attentionScratchBytes(p.heads, p.kvHeads, p.lq, p.d, p.dv) >>> 0;
   const operandBytes =
     memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + stagedMaskBytes(core, mask);
+  const perHeadBytes =
+    (alibiSlopes === undefined ? 0 : memory.stagedBytes(alibiSlopes)) +
+    (sinks === undefined ? 0 : memory.stagedBytes(sinks));
   const resultBytes = result.stagedBytes + (lse === undefined ? 0 : lse.stagedBytes);
   const ownBytes = 2 * blockBytes(p.batch * 4) + blockBytes(kernels.paramsSize) + blockBytes(scratchBytes);
-  reserve(core, FN, operandBytes + resultBytes + ownBytes, result, lse);
+  reserve(core, FN, operandBytes + perHeadBytes + resultBytes + ownBytes, result, lse);
 
   const to = {
     query: memory.stageOperand(q),
@@ -195,11 +250,13 @@ function run(core: Core, p: Problem, call: Call, options: AttentionOptions): Ten
     lse: lse === undefined ? 0 : lse.stage(),
     queryOffsets: memory.stage(p.batch * 4),
     kvLengths: memory.stage(p.batch * 4),
+    alibiSlopes: alibiSlopes === undefined ? 0 : memory.stageOperand(alibiSlopes),
+    sinks: sinks === undefined ? 0 : memory.stageOperand(sinks),
     scratch: memory.stage(scratchBytes),
   };
   writePositions(core, options, p.batch, p.lq, p.lk, to.queryOffsets, to.kvLengths);
   const address = memory.stage(kernels.paramsSize);
-  writeParams(core, address, p, to, mask);
+  writeParams(core, address, p, to, mask, alibiSlopes?.shape.length === 2 ? p.heads : 0);
   kernels.attention(address, 0, kernels.attentionWorkItems(p.batch, p.heads, p.kvHeads, p.lq));
   const out = result.finish(to.out);
   return lse === undefined ? out : { out, lse: lse.finish(to.lse) };
@@ -236,6 +293,8 @@ export function scaledDotProductAttention(
     checkAlias(FN, out, "value", v);
     if (mask?.additive !== undefined) checkAlias(FN, out, "attnMask", mask.additive);
   }
+  const alibiSlopes = readPerHead(core, "alibiSlopes", options.alibiSlopes, p, true);
+  const sinks = readPerHead(core, "sinks", options.sinks, p, false);
   const [result, lse] = makeResults(core, p, lead, out, options, q.resident && k.resident && v.resident);
-  return run(core, p, { q, k, v, mask, result, lse }, options);
+  return run(core, p, { q, k, v, mask, alibiSlopes, sinks, result, lse }, options);
 }

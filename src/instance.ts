@@ -57,6 +57,8 @@ export interface Kernels {
   readonly paramsMask: number;
   readonly paramsQueryOffsets: number;
   readonly paramsKvLengths: number;
+  readonly paramsAlibiSlopes: number;
+  readonly paramsSinks: number;
   readonly paramsScratch: number;
   readonly paramsNumHeads: number;
   readonly paramsNumKvHeads: number;
@@ -72,7 +74,9 @@ export interface Kernels {
   readonly paramsMaskBatch: number;
   readonly paramsWindowLeft: number;
   readonly paramsWindowRight: number;
+  readonly paramsAlibiBatch: number;
   readonly paramsScale: number;
+  readonly paramsSoftcap: number;
 }
 
 /** What a runtime can be made from. */

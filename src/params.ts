@@ -18,8 +18,11 @@ export interface Problem {
   dv: number;
   /** Layout [batch, length, heads, width] instead of [batch, heads, length, width]. */
   isBlhd: boolean;
+  windowLeft: number;
   windowRight: number;
   scale: number;
+  /** 0: none. */
+  softcap: number;
 }
 
 /** Addresses of the operands and results. */
@@ -32,6 +35,9 @@ export interface Addresses {
   mask: number;
   queryOffsets: number;
   kvLengths: number;
+  /** 0: none. */
+  alibiSlopes: number;
+  sinks: number;
   scratch: number;
 }
 
@@ -62,6 +68,7 @@ export function writeParams(
   p: Problem,
   to: Addresses,
   mask: Mask | undefined,
+  alibiBatch: number,
 ): void {
   const { i32 } = memory;
   i32[(address + kernels.paramsQuery) >>> 2] = to.query;
@@ -72,6 +79,8 @@ export function writeParams(
   i32[(address + kernels.paramsMask) >>> 2] = to.mask;
   i32[(address + kernels.paramsQueryOffsets) >>> 2] = to.queryOffsets;
   i32[(address + kernels.paramsKvLengths) >>> 2] = to.kvLengths;
+  i32[(address + kernels.paramsAlibiSlopes) >>> 2] = to.alibiSlopes;
+  i32[(address + kernels.paramsSinks) >>> 2] = to.sinks;
   i32[(address + kernels.paramsScratch) >>> 2] = to.scratch;
   i32[(address + kernels.paramsNumHeads) >>> 2] = p.heads;
   i32[(address + kernels.paramsNumKvHeads) >>> 2] = p.kvHeads;
@@ -91,7 +100,9 @@ export function writeParams(
     i32[at + 2] = mask.rowStride;
     i32[at + 3] = mask.columnStride;
   }
-  i32[(address + kernels.paramsWindowLeft) >>> 2] = kernels.UNBOUNDED;
+  i32[(address + kernels.paramsWindowLeft) >>> 2] = p.windowLeft;
   i32[(address + kernels.paramsWindowRight) >>> 2] = p.windowRight;
+  i32[(address + kernels.paramsAlibiBatch) >>> 2] = alibiBatch;
   memory.f32[(address + kernels.paramsScale) >>> 2] = p.scale;
+  memory.f32[(address + kernels.paramsSoftcap) >>> 2] = p.softcap;
 }

@@ -49,6 +49,17 @@ export interface AttentionOptions {
   readonly causalAlignment?: CausalAlignment | undefined;
   /** Number of valid keys of each batch entry; keys from there on are never read. */
   readonly kvLengths?: Int32Array | undefined;
+  /**
+   * [left, right]: query at position p sees keys p - left <= j <= p + right, both inclusive; -1 or Infinity is no bound.
+   * Causal is right = 0. The position is that of queryOffset and causalAlignment, with or without isCausal.
+   */
+  readonly windowSize?: readonly [left: number, right: number] | undefined;
+  /** Scores become softcap * tanh(score / softcap), before bias and mask. Default 0: none. */
+  readonly softcap?: number | undefined;
+  /** ALiBi: adds -slope * |position - j| to the scores. Shape [heads] or [batch, heads]. */
+  readonly alibiSlopes?: TensorLike | undefined;
+  /** A logit for each head, shape [heads], that joins the denominator only and is not scaled; lse includes it. */
+  readonly sinks?: TensorLike | undefined;
   /** "bhld" (default) [batch, heads, length, headDim]; "blhd" [batch, length, heads, headDim]. */
   readonly layout?: Layout | undefined;
   /** Return the log-sum-exp of each score row beside the output. Default false. */

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import {
+  blockSizes,
   booleanMask,
   describeVariants,
   expectAttention,
@@ -9,7 +10,7 @@ import {
   randomTensor,
 } from "./support.ts";
 
-describeVariants("scaledDotProductAttention at its edges", (runtime) => {
+describeVariants("scaledDotProductAttention at its edges", (runtime, variant) => {
   it("gives dead rows exactly 0 and lse -Infinity", () => {
     const operands = qkv(1, 2, 2, 4, 6, 8, 8);
     const attnMask = booleanMask([4, 6], 1, 1);
@@ -27,12 +28,16 @@ describeVariants("scaledDotProductAttention at its edges", (runtime) => {
   });
 
   it("finds the first live key after whole blocks of masked ones", () => {
-    for (const live of [[255], [256], [300, 301], [0, 511], [511]]) {
-      const attnMask = { data: new Uint8Array(512), shape: [512] };
+    const { BLOCK_K } = blockSizes(variant);
+    const lk = 2 * BLOCK_K + 32;
+    for (const live of [[BLOCK_K - 1], [BLOCK_K], [2 * BLOCK_K, 2 * BLOCK_K + 1], [0, lk - 1], [lk - 1]]) {
+      const attnMask = { data: new Uint8Array(lk), shape: [lk] };
       for (const j of live) attnMask.data[j] = 1;
-      expectAttention(runtime, ...qkv(1, 1, 1, 9, 512, 8, 8), { attnMask });
-      const bias = { data: Float32Array.from(attnMask.data, (x) => (x ? 0.5 : -Infinity)), shape: [512] };
-      expectAttention(runtime, ...qkv(1, 1, 1, 9, 512, 8, 8), { attnMask: bias });
+      const bias = { data: Float32Array.from(attnMask.data, (x) => (x ? 0.5 : -Infinity)), shape: [lk] };
+      for (const lq of [1, 9]) {
+        expectAttention(runtime, ...qkv(1, 1, 1, lq, lk, 8, 8), { attnMask });
+        expectAttention(runtime, ...qkv(1, 1, 1, lq, lk, 8, 8), { attnMask: bias });
+      }
     }
   });
 

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { AttentionOptions, MaskLike } from "../src/index.ts";
 import type { AttentionProblem } from "./arbitraries.ts";
-import { keysSeenBy } from "./reference/attention.ts";
+import { keysSeenBy, positionOf } from "./reference/attention.ts";
 import type { RefTensor } from "./reference/rounding.ts";
 import { forReference, type TestTensor } from "./support.ts";
 
@@ -26,6 +26,38 @@ function maskOfEntry(mask: MaskLike, b: number): MaskLike {
   if (!("shape" in mask) || mask.shape.length < 4 || mask.shape[0] === 1) return mask;
   const size = mask.data.length / 4;
   return { data: mask.data.slice(b * size, (b + 1) * size), shape: [1, ...mask.shape.slice(1)] } as MaskLike;
+}
+
+/** Query i of [batch, heads, lq, width], with its axis of length 1. */
+export function queryAt(
+  { data, shape }: { data: Float32Array; shape: readonly number[] },
+  i: number,
+): TestTensor {
+  const [batch, heads, lq, width] = shape as [number, number, number, number];
+  const rows = Array.from({ length: batch * heads }, (_, bh) => (bh * lq + i) * width);
+  return {
+    data: Float32Array.from(rows.flatMap((first) => [...data.subarray(first, first + width)])),
+    shape: [batch, heads, 1, width],
+  };
+}
+
+/** Options that leave query i where it stands when it comes alone. */
+export function optionsOfQuery({ shape, options }: AttentionProblem, i: number): AttentionOptions {
+  const { causalAlignment, attnMask, ...others } = options;
+  const { batch, lq, lk } = shape;
+  const queryOffset = Int32Array.from({ length: batch }, (_, b) =>
+    positionOf(b, i, lq, lk, forReference(options)),
+  );
+  return { ...others, queryOffset, attnMask: attnMask && maskOfQuery(attnMask, lq, i) };
+}
+
+function maskOfQuery(mask: MaskLike, lq: number, i: number): MaskLike {
+  if (!("shape" in mask) || (mask.shape.at(-2) ?? 1) === 1) return mask;
+  const lk = mask.shape.at(-1) as number;
+  const rows = Array.from({ length: mask.data.length / (lq * lk) }, (_, n) => (n * lq + i) * lk);
+  const values = rows.flatMap((first) => Array.from(mask.data.slice(first, first + lk), Number));
+  const data = mask.data instanceof Float32Array ? Float32Array.from(values) : Uint8Array.from(values);
+  return { data, shape: [...mask.shape.slice(0, -2), 1, lk] } as MaskLike;
 }
 
 /** [b, m, n, width] to [b, n, m, width]. */

@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import type { AttentionOptions } from "../src/index.ts";
 import {
   additiveMask,
+  blockSizes,
   booleanMask,
   describeVariants,
   expectAttention,
@@ -10,7 +11,7 @@ import {
   randomTensor,
 } from "./support.ts";
 
-describeVariants("scaledDotProductAttention", (runtime) => {
+describeVariants("scaledDotProductAttention", (runtime, variant) => {
   /** The keys each query attends to, read off the output: equal weights over values that are unit vectors. */
   const pattern = (lq: number, lk: number, options: AttentionOptions): string[] => {
     const value = { data: new Float32Array(lk * lk), shape: [lk, lk] };
@@ -43,15 +44,16 @@ describeVariants("scaledDotProductAttention", (runtime) => {
   });
 
   it("is right across the blocks of queries and keys", () => {
+    const { BLOCK_Q, BLOCK_K } = blockSizes(variant);
     for (const [lq, lk] of [
-      [63, 127],
-      [64, 128],
-      [65, 129],
-      [130, 257],
-      [3, 1025],
-      [257, 3],
+      [BLOCK_Q - 1, BLOCK_K - 1],
+      [BLOCK_Q, BLOCK_K],
+      [BLOCK_Q + 1, BLOCK_K + 1],
+      [2 * BLOCK_Q + 2, 2 * BLOCK_K + 1],
+      [3, 4 * BLOCK_K + 65],
+      [4 * BLOCK_Q + 1, 3],
     ] as const) {
-      const operands = qkv(1, 1, 1, lq, lk, 5, 4, lq);
+      const operands = qkv(1, 1, 1, lq, lk, 3, 2, lq);
       expectAttention(runtime, ...operands);
       expectAttention(runtime, ...operands, { isCausal: true });
       expectAttention(runtime, ...operands, { isCausal: true, causalAlignment: "bottomRight" });

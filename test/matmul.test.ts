@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { matmul, type RefMatmulOptions } from "./reference/matmul.ts";
 import type { RefTensor } from "./reference/rounding.ts";
 import {
+  blockSizes,
   calibrate,
   describeVariants,
   expectClose,
@@ -19,7 +20,7 @@ type Options = RefMatmulOptions & { c?: TestTensor };
 const operand = (rows: number, columns: number, transposed: boolean, seed: number): TestTensor =>
   randomTensor(transposed ? [columns, rows] : [rows, columns], seed);
 
-describeVariants("matmul", (runtime) => {
+describeVariants("matmul", (runtime, variant) => {
   const check = (a: TestTensor, b: TestTensor, options: Options = {}): void => {
     const label = `[${a.shape}] @ [${b.shape}] ${JSON.stringify({ ...options, c: options.c?.shape })}`;
     const inputs = options.c ? [a, b, options.c] : [a, b];
@@ -45,14 +46,14 @@ describeVariants("matmul", (runtime) => {
   });
 
   it("is right across the blocks of k, m and n", () => {
+    const { KC, MC, NC } = blockSizes(variant);
     each((transposeA, transposeB) => {
       for (const [m, n, k] of [
-        [3, 9, 513],
-        [7, 5, 1025],
-        [257, 9, 33],
-        [131, 17, 260],
-        [5, 1031, 12],
-        [43, 41, 300],
+        [3, 9, 2 * KC + 1],
+        [1, 2 * KC, KC + 1],
+        [70, 130, KC + 5],
+        [70, NC + 7, 40],
+        [2 * MC + 1, 140, 130],
       ] as const) {
         check(operand(m, k, transposeA, 1), operand(k, n, transposeB, 2), { transposeA, transposeB });
       }

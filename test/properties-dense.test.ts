@@ -216,6 +216,21 @@ describeVariants("matmul, for any shape and options", (runtime, variant) => {
     );
   });
 
+  it("of one row is what it is among others, bit for bit", () => {
+    fc.assert(
+      fc.property(problem, fc.nat(), ({ m, n, k, transposeB, seed }, nth) => {
+        const i = nth % m;
+        const a = randomTensor([m, k], seed);
+        const b = randomTensor(transposeB ? [n, k] : [k, n], seed + 1);
+        const all = runtime.matmul(a, b, { transposeB });
+        const row = { data: a.data.slice(i * k, (i + 1) * k), shape: [1, k] };
+        const want = { data: all.data.slice(i * n, (i + 1) * n), shape: [1, n] };
+        expectSame(runtime.matmul(row, b, { transposeB }), want, `row ${i} of ${m} x ${n} x ${k}`);
+      }),
+      runs(60),
+    );
+  });
+
   it("does not depend on what memory held before", () => {
     fc.assert(
       fc.property(problem, fc.constantFrom(NaN, Infinity, -1), (p, rubbish) => {

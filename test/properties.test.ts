@@ -2,7 +2,16 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Runtime } from "../src/index.ts";
 import { type AttentionProblem, attentionProblem, operands, runs } from "./arbitraries.ts";
-import { entry, expectTouched, optionsOfEntry, seenByAny, swapAxes, touchedBy } from "./attention-rows.ts";
+import {
+  entry,
+  expectTouched,
+  optionsOfEntry,
+  optionsOfQuery,
+  queryAt,
+  seenByAny,
+  swapAxes,
+  touchedBy,
+} from "./attention-rows.ts";
 import type { RefTensor } from "./reference/rounding.ts";
 import {
   type Calibrated,
@@ -84,6 +93,26 @@ describeVariants("attention, for any shape and options", (runtime, variant) => {
         }
       }),
       runs(40),
+    );
+  });
+
+  it("of one query is what it is among others, bit for bit", () => {
+    fc.assert(
+      fc.property(attentionProblem(), fc.nat(), (problem, nth) => {
+        const i = nth % problem.shape.lq;
+        const all = solve(runtime, problem);
+        const [q, k, v] = operands(problem.shape, problem.seed);
+        const options = { ...optionsOfQuery(problem, i), returnLse: true } as const;
+        const one = runtime.scaledDotProductAttention(queryAt(q, i), k, v, options);
+        expectSame(one.out, queryAt(all.out, i), `out of query ${i} of ${label(problem)}`);
+        const lse = { data: all.lse.data, shape: [...all.lse.shape, 1] };
+        expectSame(
+          { data: one.lse.data, shape: [...one.lse.shape, 1] },
+          queryAt(lse, i),
+          `lse of query ${i}`,
+        );
+      }),
+      runs(80),
     );
   });
 

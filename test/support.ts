@@ -24,11 +24,31 @@ export function wasmBytes(variant: VariantName): Uint8Array<ArrayBuffer> {
 
 const modules = new Map<VariantName, WebAssembly.Module>();
 
-/** A runtime of a variant with a memory of its own. */
-export function freshRuntime(variant: VariantName): Runtime {
+function compiled(variant: VariantName): WebAssembly.Module {
   const module = modules.get(variant) ?? new WebAssembly.Module(wasmBytes(variant));
   modules.set(variant, module);
-  return createRuntimeSync({ module });
+  return module;
+}
+
+/** A runtime of a variant with a memory of its own. */
+export const freshRuntime = (variant: VariantName): Runtime =>
+  createRuntimeSync({ module: compiled(variant) });
+
+/** The block sizes of a variant, which its tests straddle. */
+export function blockSizes(variant: VariantName): Record<"KC" | "MC" | "NC" | "BLOCK_Q" | "BLOCK_K", number> {
+  const { exports } = new WebAssembly.Instance(compiled(variant), { env: { abort() {} } });
+  const size = (name: string): number => {
+    const constant = exports[name];
+    if (!(constant instanceof WebAssembly.Global)) throw new Error(`${variant}.wasm exports no ${name}`);
+    return constant.value as number;
+  };
+  return {
+    KC: size("KC"),
+    MC: size("MC"),
+    NC: size("NC"),
+    BLOCK_Q: size("BLOCK_Q"),
+    BLOCK_K: size("BLOCK_K"),
+  };
 }
 
 /**

@@ -160,6 +160,36 @@ const cases: [name: string, call: () => unknown, type: typeof Error, message: Re
     /kvLengths must be from 0 to the key length 3, got 4 at batch 0/,
   ],
   [
+    "windowSize type",
+    () => attend(x, x, x, { windowSize: 3 }),
+    TypeError,
+    /windowSize must be \[left, right\], got 3/,
+  ],
+  [
+    "windowSize side",
+    () => attend(x, x, x, { windowSize: [-2, 0] }),
+    RangeError,
+    /windowSize must hold two integers of 0 or more, or -1 or Infinity for no bound, got -2/,
+  ],
+  [
+    "softcap",
+    () => attend(x, x, x, { softcap: -1 }),
+    RangeError,
+    /softcap must be positive, or 0 for none, got -1/,
+  ],
+  [
+    "alibiSlopes",
+    () => attend(x, x, x, { alibiSlopes: zeros(3) }),
+    RangeError,
+    /alibiSlopes must have shape \[2\] or \[1, 2\], heads of query, got \[3\]/,
+  ],
+  [
+    "sinks",
+    () => attend(x, x, x, { sinks: zeros(1, 2) }),
+    RangeError,
+    /sinks must have shape \[2\], heads of query, got \[1, 2\]/,
+  ],
+  [
     "mask type",
     () => attend(x, x, x, { attnMask: { data: new Int32Array(9), shape: [3, 3] } }),
     TypeError,
@@ -299,7 +329,7 @@ describe("validation", () => {
     );
   });
 
-  it.each(["windowSize", "softcap", "alibiSlopes", "sinks", "dropoutP", "attn_mask"])(
+  it.each(["dropoutP", "enableGqa", "attn_mask", "is_causal"])(
     "rejects the unknown option %s by name",
     (name) => {
       expect(() => attend(x, x, x, { [name]: 1 })).toThrow(

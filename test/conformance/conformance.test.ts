@@ -19,9 +19,7 @@ import { onnxCase } from "./onnx.ts";
  * named in the summary. For an option there is a value to pass, which shows that it is still rejected.
  */
 const missing: Record<string, { option?: Record<string, unknown> }> = {
-  windowSize: { option: { windowSize: [1, 1] } },
-  softcap: { option: { softcap: 1 } },
-  alibiSlopes: { option: { alibiSlopes: { data: Float32Array.of(1), shape: [1] } } },
+  dropoutP: { option: { dropoutP: 0.1 } },
   backward: {},
   qk_matmul_output: {},
   "operation CausalConvWithState": {},

@@ -20,7 +20,7 @@ export interface RefAttentionOptions {
   readonly softcap?: number | undefined;
   readonly windowSize?: readonly [number, number] | undefined;
   readonly alibiSlopes?: RefTensor | undefined;
-  readonly sinks?: ArrayLike<number> | undefined;
+  readonly sinks?: RefTensor | undefined;
   /** Scale the query before the product instead of the score after it: the same but for the rounding. */
   readonly scaleQuery?: boolean | undefined;
 }
@@ -100,7 +100,7 @@ function attendRow(
   });
 
   // pass 3 and 4
-  const { p, lse } = probabilities(s, options.sinks?.[row.h], round);
+  const { p, lse } = probabilities(s, options.sinks?.data[row.h], round);
 
   // pass 5
   visible.forEach(({ j }, n) => {
@@ -159,10 +159,20 @@ interface Row {
 }
 
 function rowAt(b: number, h: number, i: number, lq: number, lk: number, options: RefAttentionOptions): Row {
+  return { b, h, i, position: positionOf(b, i, lq, lk, options) };
+}
+
+/** Where query i of batch b stands among the keys. */
+export function positionOf(
+  b: number,
+  i: number,
+  lq: number,
+  lk: number,
+  options: RefAttentionOptions,
+): number {
   const { queryOffset, causalAlignment, kvLengths } = options;
   const aligned = causalAlignment === "bottomRight" ? (kvLengths?.[b] ?? lk) - lq : 0;
-  const offset = typeof queryOffset === "number" ? queryOffset : (queryOffset?.[b] ?? aligned);
-  return { b, h, i, position: i + offset };
+  return i + (typeof queryOffset === "number" ? queryOffset : (queryOffset?.[b] ?? aligned));
 }
 
 /** A key that a row sees, and what the mask adds to its score. */

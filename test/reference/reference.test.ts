@@ -56,24 +56,42 @@ describe("plain float32 twin", () => {
 });
 
 describe("options without outside data", () => {
-  const x = (values: number[], shape: number[]) => ({ data: Float32Array.from(values), shape });
+  const x = (data: number[], shape: number[]) => ({ data: Float64Array.from(data), shape });
 
-  it("a sink is one more key with a score of its own and the value 0", () => {
-    const q = x([1, -1], [1, 1, 2, 1]);
+  it("a sink is one more key of each head, with a score of its own and the value 0", () => {
+    const q = x([1, -1], [1, 2, 1, 1]);
     const k = x([1, 2, 3], [1, 1, 3, 1]);
     const v = x([4, 5, 6], [1, 1, 3, 1]);
-    const { out, lse } = attention(q, k, v, { scale: 1, sinks: [0.5] });
-    for (const [i, s] of [
-      [0, [1, 2, 3]],
-      [1, [-1, -2, -3]],
-    ] as const) {
-      const sum = s.reduce((total, sj) => total + Math.exp(sj), Math.exp(0.5));
-      expect(out.data[i]).toBeCloseTo(
-        s.reduce((o, sj, j) => o + (Math.exp(sj) / sum) * (4 + j), 0),
-        12,
-      );
-      expect(lse.data[i]).toBeCloseTo(Math.log(sum), 12);
-    }
+    const sinks = x([0.5, -2], [2]);
+    const { out, lse } = attention(q, k, v, { scale: 1, sinks });
+    sinks.data.forEach((sink, h) => {
+      const s = [1, 2, 3].map((kj) => kj * (q.data[h] as number));
+      const sum = s.reduce((total, sj) => total + Math.exp(sj), Math.exp(sink));
+      const mean = s.reduce((total, sj, j) => total + (Math.exp(sj) / sum) * (4 + j), 0);
+      expect(out.data[h]).toBeCloseTo(mean, 12);
+      expect(lse.data[h]).toBeCloseTo(Math.log(sum), 12);
+    });
+  });
+
+  it("scaling the query is scaling the score", () => {
+    const q = x([1, 2, 3, 4], [2, 2]);
+    const k = x([1, 0, 0, 1, 1, 1], [3, 2]);
+    const v = x([1, 2, 3], [3, 1]);
+    const want = attention(q, k, v, { scale: 0.3 });
+    const got = attention(q, k, v, { scale: 0.3, scaleQuery: true });
+    expectClose(got.out, want.out, 1e-14);
+    expectClose(got.lse, want.lse, 1e-14);
+  });
+
+  it("bottomRight stands at the end of each batch's own keys", () => {
+    const [q, k] = [x([0, 0], [2, 1, 1, 1]), x([0, 0, 0, 0, 0, 0], [2, 1, 3, 1])];
+    const v = x([1, 2, 4, 1, 2, 4], [2, 1, 3, 1]);
+    const options = {
+      isCausal: true,
+      causalAlignment: "bottomRight",
+      kvLengths: Int32Array.of(3, 1),
+    } as const;
+    expectClose(attention(q, k, v, options).out, x([7 / 3, 1], [2, 1, 1, 1]), 1e-6);
   });
 });
 

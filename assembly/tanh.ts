@@ -1,0 +1,28 @@
+// Soft capping of scores: s = softcap * tanh(s / softcap), elementwise in place (Gemma 2; ONNX Attention, softcap before mask).
+//
+// tanh(x): for |x| < 0.625 x + x^3 p(x^2), p of degree 4 (Cephes tanhf); else sign(x) (1 - t) / (1 + t), t = exp(-2 |x|).
+// Accuracy: 2 ulp. Ends: tanh(0) = 0 with its sign, Infinity gives 1, NaN stays NaN.
+import { SMALLEST_NORMAL, expNonPositive } from "./exp";
+import { fma } from "./simd";
+
+@inline
+function tanh(x: v128): v128 {
+  const magnitude = f32x4.abs(x);
+  const z = f32x4.mul(x, x);
+  let p = fma(f32x4.splat(-5.70498872745e-3), z, f32x4.splat(2.06390887954e-2));
+  p = fma(p, z, f32x4.splat(-5.37397155531e-2));
+  p = fma(p, z, f32x4.splat(1.33314422036e-1));
+  p = fma(p, z, f32x4.splat(-3.33332819422e-1));
+  const small = fma(f32x4.mul(p, z), x, x);
+  const one = f32x4.splat(1);
+  const t = expNonPositive(f32x4.mul(magnitude, f32x4.splat(-2)), SMALLEST_NORMAL);
+  const large = f32x4.div(f32x4.sub(one, t), f32x4.add(one, t));
+  const signed = v128.or(large, v128.and(x, f32x4.splat(-0.0)));
+  return v128.bitselect(small, signed, f32x4.lt(magnitude, f32x4.splat(0.625)));
+}
+
+/** `bytes` (a multiple of 16) of scores at p. */
+export function capScores(softcap: f32, p: usize, bytes: usize): void {
+  const cap = f32x4.splat(softcap);
+  for (const end = p + bytes; p < end; p += 16) v128.store(p, f32x4.mul(cap, tanh(f32x4.div(v128.load(p), cap))));
+}
