@@ -40,10 +40,10 @@ function panelBytes(d: i32, dv: i32): usize {
   return STATS_BYTES + (((<usize>d) + dv) << 5);
 }
 
-/** Bytes of scratch that one caller of `attention` needs. */
-export function attentionScratchBytes(numHeads: i32, numKvHeads: i32, lq: i32, d: i32, dv: i32): usize {
-  if (lq <= FEW_QUERIES) return decodeScratchBytes(numHeads / max(numKvHeads, 1) * lq, d, dv);
-  return PANELS * panelBytes(d, dv) + 2 * TILE_BYTES;
+/** Bytes of scratch that one caller of `attention` needs, in float64: the sizes asked for may be beyond any memory. */
+export function attentionScratchBytes(numHeads: i32, numKvHeads: i32, lq: i32, d: i32, dv: i32): f64 {
+  if (lq <= FEW_QUERIES) return decodeScratchBytes(<f64>numHeads / max(numKvHeads, 1) * lq, d, dv);
+  return <f64>PANELS * (<f64>STATS_BYTES + 32 * (<f64>d + dv)) + 2 * <f64>TILE_BYTES;
 }
 
 /** Work items of a problem: one for each head and block of queries, or for each key/value head where queries are few. */
@@ -53,6 +53,10 @@ export function attentionWorkItems(batch: i32, numHeads: i32, numKvHeads: i32, l
 }
 
 export function attention(params: AttentionParams, begin: i32, end: i32): void {
+  assert(0 <= begin && begin <= end, "attention: work range");
+  assert((params.scratch & 15) == 0, "attention: scratch must be 16-byte aligned");
+  assert(params.numHeads % max(params.numKvHeads, 1) == 0, "attention: numHeads must be a multiple of numKvHeads");
+  assert(params.d > 0 && params.dv >= 0 && params.lk >= 0, "attention: sizes");
   if (params.lq <= FEW_QUERIES) {
     decode(params, begin, end);
     return;
@@ -76,6 +80,7 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   const position = q0 + load<i32>(params.queryOffsets + ((<usize>b) << 2));
   const kvLength = load<i32>(params.kvLengths + ((<usize>b) << 2));
   const slope = alibiSlope(params, b, h);
+  assert(0 <= kvLength && kvLength <= params.lk, "attention: kvLengths must be from 0 to lk");
 
   startPanels(params, q, rows);
   const first = firstKey(params, position);

@@ -29,8 +29,9 @@ function rowBytes(n: i32): usize {
 }
 
 /** Bytes of scratch for `rows` rows: of each the scaled query, scores, statistics, output and one block's output. */
-export function decodeScratchBytes(rows: i32, d: i32, dv: i32): usize {
-  return (<usize>rows) * (rowBytes(d) + SCORES_BYTES + STATS_BYTES + 2 * rowBytes(dv)) + BIAS_BYTES;
+export function decodeScratchBytes(rows: f64, d: i32, dv: i32): f64 {
+  const paddedD = Math.ceil(<f64>d / 4) * 16, paddedDv = Math.ceil(<f64>dv / 4) * 16;
+  return rows * (paddedD + <f64>SCORES_BYTES + <f64>STATS_BYTES + 2 * paddedDv) + <f64>BIAS_BYTES;
 }
 
 export function decode(params: AttentionParams, begin: i32, end: i32): void {
@@ -51,6 +52,7 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
   const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
   const position = load<i32>(params.queryOffsets + ((<usize>b) << 2));
   const kvLength = load<i32>(params.kvLengths + ((<usize>b) << 2));
+  assert(0 <= kvLength && kvLength <= params.lk, "attention: kvLengths must be from 0 to lk");
 
   startRows(params, b, hKv * group, rows, query, stats, sums);
   const first = firstKey(params, position), last = endKey(params, position + params.lq - 1, kvLength);

@@ -109,6 +109,7 @@ function expAny(x: v128): v128 {
 
 /** y[i] = exp(x[i]) for i in [begin, end). */
 export function exp(x: usize, y: usize, begin: i32, end: i32): void {
+  assert(0 <= begin && begin <= end, "exp: work range");
   let i = begin;
   for (; i + 4 <= end; i += 4) {
     const at = (<usize>i) << 2;

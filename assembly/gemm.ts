@@ -46,6 +46,10 @@ export function gemm(
   m: i32, n: i32, k: i32, alpha: f32, a: usize, rsA: i32, csA: i32, b: usize, rsB: i32, csB: i32,
   beta: f32, c: usize, ldc: i32, scratch: usize, begin: i32, end: i32,
 ): void {
+  assert(0 <= begin && begin <= end && end <= m, "gemm: rows");
+  assert(rsA == 1 || csA == 1, "gemm: rows or columns of A must be contiguous");
+  assert(rsB == 1 || csB == 1, "gemm: rows or columns of B must be contiguous");
+  assert((scratch & 15) == 0, "gemm: scratch must be 16-byte aligned");
   if (alpha == 0 || k == 0) {
     for (let i = begin; i < end; ++i) scaleRow(n, beta, c + (((<usize>i) * ldc) << 2));
     return;

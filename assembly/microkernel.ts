@@ -7,7 +7,7 @@
 // C: row i at c + i * rowC bytes. What happens to it is the epilogue's:
 //   GEMM    c = alpha * acc + beta * c on the first `nr` columns; c is read only where `reads` (beta != 0);
 //   SCORES  c = acc, and the 8 running maxima at `maxima` take in every row (NaN is passed over: it shows in the sums);
-//   RESCALE c = c * (alpha, beta) + acc, the factors of columns 0..4 and 4..8; without `reads` c = acc.
+//   RESCALE c = c * (alpha, beta) + acc, the factors of the first and the last four columns; without `reads` c = acc.
 // GUARDED (RESCALE only): B holds weights, and a weight of -0 marks a masked key: such a lane takes 0 for the value,
 //   so NaN or Infinity behind a mask cannot leak through 0 * NaN.
 // Reads: A exactly, B whole rows of 8 (up to READ_SLACK past a tensor's end). Order: p ascending, one accumulator each.

@@ -3,6 +3,7 @@ import { loadPartial, storePartial } from "./simd";
 
 /** y[i] = alpha * x[i] for i in [begin, end). */
 export function scale(alpha: f32, x: usize, y: usize, begin: i32, end: i32): void {
+  assert(0 <= begin && begin <= end, "scale: work range");
   const factor = f32x4.splat(alpha);
   let i = begin;
   for (; i + 4 <= end; i += 4) {

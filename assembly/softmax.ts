@@ -98,6 +98,7 @@ function shiftRow(n: i32, x: usize, y: usize, rowMax: f32, shift: f32): void {
 }
 
 export function softmaxRows(mode: i32, n: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  assert(0 <= begin && begin <= end, "softmaxRows: work range");
   const stride = (<usize>n) << 2;
   const strideY = mode == LOG_SUM_EXP ? <usize>4 : stride;
   x += <usize>begin * stride;
@@ -163,6 +164,7 @@ function column(mode: i32, n: i32, stride: usize, x: usize, y: usize, count: i32
 }
 
 export function softmaxColumns(mode: i32, n: i32, inner: i32, x: usize, y: usize, begin: i32, end: i32): void {
+  assert(0 <= begin && begin <= end, "softmaxColumns: work range");
   const groups = (inner + 3) >> 2;
   const stride = (<usize>inner) << 2;
   for (let w = begin; w < end; ++w) {

@@ -231,7 +231,7 @@ function makeResults(
 function run(core: Core, p: Problem, call: Call, options: AttentionOptions): Tensor | AttentionWithLse {
   const { kernels, memory } = core;
   const { q, k, v, mask, alibiSlopes, sinks, result, lse } = call;
-  const scratchBytes = kernels.attentionScratchBytes(p.heads, p.kvHeads, p.lq, p.d, p.dv) >>> 0;
+  const scratchBytes = kernels.attentionScratchBytes(p.heads, p.kvHeads, p.lq, p.d, p.dv);
   const operandBytes =
     memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + stagedMaskBytes(core, mask);
   const perHeadBytes =

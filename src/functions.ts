@@ -9,7 +9,16 @@ import type {
 } from "./operations.ts";
 import { createRuntimeSync, type Runtime } from "./runtime.ts";
 import type { ResidentTensor } from "./tensor.ts";
-import type { RuntimeInfo, Shape } from "./types.ts";
+import type {
+  AttentionOptions,
+  ElementwiseOptions,
+  LogSumExpOptions,
+  MatmulOptions,
+  RuntimeInfo,
+  Shape,
+  SoftmaxOptions,
+  TensorLike,
+} from "./types.ts";
 
 let runtime: Runtime | undefined;
 
@@ -32,8 +41,12 @@ function defaultRuntime(): Runtime {
  * const q = { data: new Float32Array(8 * 128 * 64), shape: [1, 8, 128, 64] };
  * const out = scaledDotProductAttention(q, q, q, { isCausal: true }); // { data: Float32Array, shape: [1, 8, 128, 64] }
  */
-export const scaledDotProductAttention: AttentionFunction = ((query, key, value, options) =>
-  defaultRuntime().scaledDotProductAttention(query, key, value, options)) as AttentionFunction;
+export const scaledDotProductAttention: AttentionFunction = ((
+  query: TensorLike,
+  key: TensorLike,
+  value: TensorLike,
+  options?: AttentionOptions,
+) => defaultRuntime().scaledDotProductAttention(query, key, value, options)) as AttentionFunction;
 
 /**
  * Matrix product alpha * op(a) @ op(b) + beta * c. Batch axes broadcast as in NumPy; a vector on the left is a row,
@@ -47,7 +60,7 @@ export const scaledDotProductAttention: AttentionFunction = ((query, key, value,
  * @example
  * matmul({ data: Float32Array.of(1, 2, 3, 4), shape: [2, 2] }, { data: Float32Array.of(5, 6), shape: [2] }).data; // [17, 39]
  */
-export const matmul: MatmulFunction = ((a, b, options) =>
+export const matmul: MatmulFunction = ((a: TensorLike, b: TensorLike, options?: MatmulOptions) =>
   defaultRuntime().matmul(a, b, options)) as MatmulFunction;
 
 /**
@@ -60,7 +73,7 @@ export const matmul: MatmulFunction = ((a, b, options) =>
  * @example
  * softmax({ data: Float32Array.of(1000, 1001, 999), shape: [3] }).data; // [0.244728, 0.665241, 0.090031]
  */
-export const softmax: SoftmaxFunction = ((x, options) =>
+export const softmax: SoftmaxFunction = ((x: TensorLike, options?: SoftmaxOptions) =>
   defaultRuntime().softmax(x, options)) as SoftmaxFunction;
 
 /**
@@ -70,7 +83,7 @@ export const softmax: SoftmaxFunction = ((x, options) =>
  * @example
  * logSoftmax({ data: Float32Array.of(0, 0), shape: [2] }).data; // [-0.693147, -0.693147]
  */
-export const logSoftmax: SoftmaxFunction = ((x, options) =>
+export const logSoftmax: SoftmaxFunction = ((x: TensorLike, options?: SoftmaxOptions) =>
   defaultRuntime().logSoftmax(x, options)) as SoftmaxFunction;
 
 /**
@@ -80,9 +93,9 @@ export const logSoftmax: SoftmaxFunction = ((x, options) =>
  *
  * @throws {RangeError} for an axis outside the rank or named twice.
  * @example
- * logSumExp({ data: Float32Array.of(1000, 1000), shape: [2] }); // { data: [1000.6931], shape: [] }
+ * logSumExp({ data: Float32Array.of(1000, 1000), shape: [2] }); // { data: [1000.6932], shape: [] }
  */
-export const logSumExp: LogSumExpFunction = ((x, options) =>
+export const logSumExp: LogSumExpFunction = ((x: TensorLike, options?: LogSumExpOptions) =>
   defaultRuntime().logSumExp(x, options)) as LogSumExpFunction;
 
 /**
@@ -94,7 +107,7 @@ export const logSumExp: LogSumExpFunction = ((x, options) =>
  * @example
  * scale({ data: Float32Array.of(8, 16), shape: [2] }, 1 / Math.sqrt(64)).data; // [1, 2]
  */
-export const scale: ScaleFunction = ((x, alpha, options) =>
+export const scale: ScaleFunction = ((x: TensorLike, alpha: number, options?: ElementwiseOptions) =>
   defaultRuntime().scale(x, alpha, options)) as ScaleFunction;
 
 /**
@@ -104,7 +117,8 @@ export const scale: ScaleFunction = ((x, alpha, options) =>
  * @example
  * exp({ data: Float32Array.of(0, -Infinity), shape: [2] }).data; // [1, 0]
  */
-export const exp: ExpFunction = ((x, options) => defaultRuntime().exp(x, options)) as ExpFunction;
+export const exp: ExpFunction = ((x: TensorLike, options?: ElementwiseOptions) =>
+  defaultRuntime().exp(x, options)) as ExpFunction;
 
 /**
  * A tensor that lives in Wasm memory, for operands that are used often: no copy in or out. Zeros without `data`.

@@ -18,8 +18,9 @@ export type {
   ScaleFunction,
   SoftmaxFunction,
 } from "./operations.ts";
-export { createRuntime, createRuntimeSync, Runtime } from "./runtime.ts";
-export { ResidentTensor } from "./tensor.ts";
+export type { Runtime } from "./runtime.ts";
+export { createRuntime, createRuntimeSync } from "./runtime.ts";
+export type { ResidentTensor } from "./tensor.ts";
 export type {
   AttentionOptions,
   AttentionWithLse,

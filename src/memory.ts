@@ -45,6 +45,11 @@ export class LinearMemory {
     const start = blockBytes(kernels.heapBase());
     this.#end = start;
     this.#view();
+    if (this.byteLength > maxBytes) {
+      throw new RangeError(
+        `createRuntime: maxMemoryBytes must be at least the ${this.byteLength} bytes of an empty runtime, got ${maxBytes}`,
+      );
+    }
     if (this.buffer.byteLength < start + this.#slack) this.#grow(start + this.#slack, "createRuntime");
     this.#extend();
   }

@@ -1,5 +1,5 @@
-// The operations of a runtime by their types. Where every tensor operand is resident the result is resident, and the
-// caller's to dispose; otherwise it is a plain tensor. `out`, where given, takes the result and is returned.
+// The operations of a runtime by their types. Where every operand (masks, slopes and sinks aside) is resident the result
+// is resident, and the caller's to dispose; otherwise it is a plain tensor. `out`, where given, takes the result and is returned.
 import type { ResidentTensor } from "./tensor.ts";
 import type {
   AttentionOptions,
@@ -14,49 +14,69 @@ import type {
 } from "./types.ts";
 
 type R = ResidentTensor;
-type WithLse = AttentionOptions & { readonly returnLse: true };
+type T = TensorLike;
+interface Into<Out extends Tensor> {
+  readonly out: Out;
+}
+interface Fresh {
+  readonly out?: undefined;
+}
+interface WithLse {
+  readonly returnLse: true;
+}
+interface WithoutLse {
+  readonly returnLse?: false | undefined;
+}
 
 export interface AttentionFunction {
-  (query: R, key: R, value: R, options: WithLse): AttentionWithLse<R>;
-  (query: R, key: R, value: R, options?: AttentionOptions & { readonly returnLse?: false | undefined }): R;
-  (query: TensorLike, key: TensorLike, value: TensorLike, options: WithLse): AttentionWithLse;
-  (
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    options?: AttentionOptions & { readonly returnLse?: false | undefined },
-  ): Tensor;
-  (
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    options?: AttentionOptions,
-  ): Tensor | AttentionWithLse;
+  <Out extends Tensor>(
+    query: R,
+    key: R,
+    value: R,
+    options: AttentionOptions & WithLse & Into<Out>,
+  ): AttentionWithLse<Out, R>;
+  (query: R, key: R, value: R, options: AttentionOptions & WithLse & Fresh): AttentionWithLse<R>;
+  <Out extends Tensor>(
+    query: T,
+    key: T,
+    value: T,
+    options: AttentionOptions & WithLse & Into<Out>,
+  ): AttentionWithLse<Out, Tensor>;
+  (query: T, key: T, value: T, options: AttentionOptions & WithLse): AttentionWithLse;
+  <Out extends Tensor>(query: T, key: T, value: T, options: AttentionOptions & WithoutLse & Into<Out>): Out;
+  (query: R, key: R, value: R, options?: AttentionOptions & WithoutLse & Fresh): R;
+  (query: T, key: T, value: T, options?: AttentionOptions & WithoutLse): Tensor;
+  (query: T, key: T, value: T, options?: AttentionOptions): Tensor | AttentionWithLse;
 }
 
 export interface MatmulFunction {
-  (a: R, b: R, options?: MatmulOptions & { readonly c?: R | undefined }): R;
-  (a: TensorLike, b: TensorLike, options?: MatmulOptions): Tensor;
+  <Out extends Tensor>(a: T, b: T, options: MatmulOptions & Into<Out>): Out;
+  (a: R, b: R, options?: MatmulOptions & Fresh & { readonly c?: R | undefined }): R;
+  (a: T, b: T, options?: MatmulOptions): Tensor;
 }
 
 export interface SoftmaxFunction {
-  (x: R, options?: SoftmaxOptions): R;
-  (x: TensorLike, options?: SoftmaxOptions): Tensor;
+  <Out extends Tensor>(x: T, options: SoftmaxOptions & Into<Out>): Out;
+  (x: R, options?: SoftmaxOptions & Fresh): R;
+  (x: T, options?: SoftmaxOptions): Tensor;
 }
 
 export interface LogSumExpFunction {
-  (x: R, options?: LogSumExpOptions): R;
-  (x: TensorLike, options?: LogSumExpOptions): Tensor;
+  <Out extends Tensor>(x: T, options: LogSumExpOptions & Into<Out>): Out;
+  (x: R, options?: LogSumExpOptions & Fresh): R;
+  (x: T, options?: LogSumExpOptions): Tensor;
 }
 
 export interface ScaleFunction {
-  (x: R, alpha: number, options?: ElementwiseOptions): R;
-  (x: TensorLike, alpha: number, options?: ElementwiseOptions): Tensor;
+  <Out extends Tensor>(x: T, alpha: number, options: ElementwiseOptions & Into<Out>): Out;
+  (x: R, alpha: number, options?: ElementwiseOptions & Fresh): R;
+  (x: T, alpha: number, options?: ElementwiseOptions): Tensor;
 }
 
 export interface ExpFunction {
-  (x: R, options?: ElementwiseOptions): R;
-  (x: TensorLike, options?: ElementwiseOptions): Tensor;
+  <Out extends Tensor>(x: T, options: ElementwiseOptions & Into<Out>): Out;
+  (x: R, options?: ElementwiseOptions & Fresh): R;
+  (x: T, options?: ElementwiseOptions): Tensor;
 }
 
 /** Everything that computes: the methods of a runtime, and the free functions on the default one. */

@@ -18,9 +18,18 @@ import { scale } from "./scale.ts";
 import { checkOptions, describe, readFlag } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
-import type { RuntimeInfo, RuntimeOptions, Shape } from "./types.ts";
+import type {
+  AttentionOptions,
+  ElementwiseOptions,
+  LogSumExpOptions,
+  MatmulOptions,
+  RuntimeInfo,
+  RuntimeOptions,
+  Shape,
+  SoftmaxOptions,
+  TensorLike,
+} from "./types.ts";
 
-const FN = "createRuntime";
 const OPTIONS: ReadonlySet<string> = new Set(["variant", "deterministic", "module", "maxMemoryBytes"]);
 
 /**
@@ -38,20 +47,30 @@ export class Runtime implements Operations {
   }
 
   /** See the function of the same name. */
-  readonly scaledDotProductAttention = ((query, key, value, options) =>
-    scaledDotProductAttention(this.#core, query, key, value, options)) as AttentionFunction;
+  readonly scaledDotProductAttention = ((
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    options?: AttentionOptions,
+  ) => scaledDotProductAttention(this.#core, query, key, value, options)) as AttentionFunction;
   /** See the function of the same name. */
-  readonly matmul = ((a, b, options) => matmul(this.#core, a, b, options)) as MatmulFunction;
+  readonly matmul = ((a: TensorLike, b: TensorLike, options?: MatmulOptions) =>
+    matmul(this.#core, a, b, options)) as MatmulFunction;
   /** See the function of the same name. */
-  readonly softmax = ((x, options) => softmax(this.#core, x, options)) as SoftmaxFunction;
+  readonly softmax = ((x: TensorLike, options?: SoftmaxOptions) =>
+    softmax(this.#core, x, options)) as SoftmaxFunction;
   /** See the function of the same name. */
-  readonly logSoftmax = ((x, options) => logSoftmax(this.#core, x, options)) as SoftmaxFunction;
+  readonly logSoftmax = ((x: TensorLike, options?: SoftmaxOptions) =>
+    logSoftmax(this.#core, x, options)) as SoftmaxFunction;
   /** See the function of the same name. */
-  readonly logSumExp = ((x, options) => logSumExp(this.#core, x, options)) as LogSumExpFunction;
+  readonly logSumExp = ((x: TensorLike, options?: LogSumExpOptions) =>
+    logSumExp(this.#core, x, options)) as LogSumExpFunction;
   /** See the function of the same name. */
-  readonly scale = ((x, alpha, options) => scale(this.#core, x, alpha, options)) as ScaleFunction;
+  readonly scale = ((x: TensorLike, alpha: number, options?: ElementwiseOptions) =>
+    scale(this.#core, x, alpha, options)) as ScaleFunction;
   /** See the function of the same name. */
-  readonly exp = ((x, options) => exp(this.#core, x, options)) as ExpFunction;
+  readonly exp = ((x: TensorLike, options?: ElementwiseOptions) =>
+    exp(this.#core, x, options)) as ExpFunction;
   /** See the function of the same name. */
   readonly tensor = (shape: Shape, data?: Float32Array): ResidentTensor =>
     createTensor(this.#core, shape, data);
@@ -80,28 +99,28 @@ function isModuleSource(value: unknown): value is ModuleSource {
   );
 }
 
-function plan(options: RuntimeOptions): Plan {
-  checkOptions(FN, options, OPTIONS);
+function plan(fn: string, options: RuntimeOptions): Plan {
+  checkOptions(fn, options, OPTIONS);
   const { variant = "auto", module, maxMemoryBytes = MAX_MEMORY_BYTES } = options;
-  const deterministic = readFlag(FN, "deterministic", options.deterministic);
+  const deterministic = readFlag(fn, "deterministic", options.deterministic);
   if (variant !== "auto" && variant !== "simd" && variant !== "relaxed") {
-    throw new TypeError(`${FN}: variant must be "auto", "simd" or "relaxed", got ${describe(variant)}`);
+    throw new TypeError(`${fn}: variant must be "auto", "simd" or "relaxed", got ${describe(variant)}`);
   }
   if (typeof maxMemoryBytes !== "number" || !(maxMemoryBytes > 0)) {
     throw new RangeError(
-      `${FN}: maxMemoryBytes must be a positive number of bytes, got ${describe(maxMemoryBytes)}`,
+      `${fn}: maxMemoryBytes must be a positive number of bytes, got ${describe(maxMemoryBytes)}`,
     );
   }
   const limit = Math.min(maxMemoryBytes, MAX_MEMORY_BYTES);
   if (module === undefined) return { ...chooseVariant({ variant, deterministic }), maxMemoryBytes: limit };
   if (!isModuleSource(module)) {
     throw new TypeError(
-      `${FN}: module must be a WebAssembly.Module, a Uint8Array or an ArrayBuffer, got ${describe(module)}`,
+      `${fn}: module must be a WebAssembly.Module, a Uint8Array or an ArrayBuffer, got ${describe(module)}`,
     );
   }
   if (variant !== "auto" || deterministic) {
     throw new TypeError(
-      `${FN}: module already is one variant; leave out variant and deterministic, or leave out module`,
+      `${fn}: module already is one variant; leave out variant and deterministic, or leave out module`,
     );
   }
   return { source: module, reasons: ["the module was given by the caller"], maxMemoryBytes: limit };
@@ -117,12 +136,19 @@ function plan(options: RuntimeOptions): Plan {
  * console.log(runtime.info().variant);
  */
 export async function createRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
-  const { source, maxMemoryBytes, reasons } = plan(options);
+  const { source, maxMemoryBytes, reasons } = plan("createRuntime", options);
   return new Runtime(await instantiateKernels(source), maxMemoryBytes, reasons);
 }
 
-/** The same as {@link createRuntime}, at once. The module is small enough for a browser's main thread. */
+/**
+ * The same as {@link createRuntime}, at once. Browsers compile on the main thread up to a limit: 8 MB in current ones,
+ * 4 KB in Chrome before 115, where createRuntime is the way.
+ *
+ * @throws as createRuntime rejects.
+ * @example
+ * const { matmul } = createRuntimeSync({ deterministic: true });
+ */
 export function createRuntimeSync(options: RuntimeOptions = {}): Runtime {
-  const { source, maxMemoryBytes, reasons } = plan(options);
+  const { source, maxMemoryBytes, reasons } = plan("createRuntimeSync", options);
   return new Runtime(instantiateKernelsSync(source), maxMemoryBytes, reasons);
 }

@@ -44,6 +44,7 @@ export function checkShape(fn: string, name: string, shape: unknown): asserts sh
 /** Non-negative axis number, or an error that names the rank. */
 export function normalizeAxis(fn: string, axis: unknown, rank: number): number {
   if (!Number.isInteger(axis)) throw new TypeError(`${fn}: axis must be an integer, got ${describe(axis)}`);
+  if (rank === 0) throw new RangeError(`${fn}: x must have rank 1 or more for an axis, got a scalar`);
   const index = (axis as number) < 0 ? (axis as number) + rank : (axis as number);
   if (index < 0 || index >= rank) {
     throw new RangeError(
@@ -110,12 +111,12 @@ export function readFlag(fn: string, name: string, value: unknown): boolean {
   return value;
 }
 
-/** The number, or the default where it is absent. NaN and infinities are errors. */
+/** The number, or the default where it is absent. NaN, and what is infinite as a float32, are errors. */
 export function readNumber(fn: string, name: string, value: unknown, fallback: number): number {
   if (value === undefined) return fallback;
-  if (typeof value !== "number" || !Number.isFinite(value)) {
+  if (typeof value !== "number" || !Number.isFinite(Math.fround(value))) {
     throw new (typeof value === "number" ? RangeError : TypeError)(
-      `${fn}: ${name} must be a finite number, got ${describe(value)}`,
+      `${fn}: ${name} must be a finite float32 number, got ${describe(value)}`,
     );
   }
   return value;

@@ -1,4 +1,5 @@
 // softmax, logSoftmax and logSumExp along any axis. x is read as [outer, n, inner] with the axis in the middle.
+import { blockBytes } from "./memory.ts";
 import { checkOptions, normalizeAxis, readFlag } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { LogSumExpOptions, Shape, SoftmaxOptions, Tensor, TensorLike } from "./types.ts";
@@ -89,12 +90,11 @@ export function logSumExp(core: Core, x: TensorLike, options?: LogSumExpOptions)
   const out = readOut(core, fn, options?.out, shape);
   checkAlias(fn, out, "x", input);
   const result = new Result(core, fn, shape, out, options?.out, input.resident);
-  // log sum exp over several axes is itself reduced again: each run of axes halves or more what is left, so one
-  // buffer of the input's size beside the result holds every step in turn.
-  const runs = runsOf(axes.length === 0 ? [] : axes);
+  // Axes apart from each other are reduced one run after the other, so steps no larger than x lie between.
+  const runs = runsOf(axes);
   const stepBytes = runs.length > 1 ? input.size * 4 : 0;
   const bytes = core.memory.stagedBytes(input) + result.stagedBytes;
-  reserve(core, fn, bytes + 2 * Math.ceil(stepBytes / 64) * 64, result);
+  reserve(core, fn, bytes + 2 * blockBytes(stepBytes), result);
   let from = core.memory.stageOperand(input);
   const to = result.stage();
   const steps = [core.memory.stage(stepBytes), core.memory.stage(stepBytes)] as const;

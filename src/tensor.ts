@@ -33,6 +33,7 @@ const EMPTY = new Float32Array(0);
  * const y = runtime.matmul(x, weights);
  */
 export class ResidentTensor implements Tensor, Disposable {
+  /** Axis lengths. */
   readonly shape: number[];
   readonly #memory: LinearMemory;
   readonly #address: number;
@@ -57,6 +58,7 @@ export class ResidentTensor implements Tensor, Disposable {
     return this.#memory.f32.subarray(this.#address >>> 2, (this.#address >>> 2) + this.#size);
   }
 
+  /** True once dispose() has given the memory back. */
   get disposed(): boolean {
     return this.#disposed;
   }

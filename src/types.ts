@@ -69,9 +69,9 @@ export interface AttentionOptions {
 }
 
 /** Output and row-wise log-sum-exp (natural logarithm), shape [..., heads, queryLength]. */
-export interface AttentionWithLse<T = Tensor> {
-  out: T;
-  lse: Tensor;
+export interface AttentionWithLse<Out = Tensor, Lse = Out> {
+  out: Out;
+  lse: Lse;
 }
 
 /** Options of {@link Runtime.matmul}: out = alpha * op(a) @ op(b) + beta * c. */
@@ -125,14 +125,17 @@ export interface RuntimeOptions {
   readonly deterministic?: boolean | undefined;
   /** A compiled module or its bytes, in place of those shipped inside. */
   readonly module?: WebAssembly.Module | Uint8Array | ArrayBuffer | undefined;
-  /** Upper bound of the Wasm memory in bytes. Default 4 GiB. */
+  /** Upper bound of the Wasm memory in bytes. Default, and most: 4 GiB less one page of 64 KiB. */
   readonly maxMemoryBytes?: number | undefined;
 }
 
 /** What runs, and why nothing better. */
 export interface RuntimeInfo {
+  /** What computes. */
   backend: "wasm";
+  /** The binary that runs. */
   variant: Variant;
+  /** Threads that share one call. */
   threads: number;
   /** Bytes of Wasm memory held now. */
   memoryBytes: number;

@@ -36,7 +36,8 @@ function optionsOf(p: Problem): AttentionOptions {
     windowSize: p.windowSize,
     causalAlignment: p.bottomRight ? "bottomRight" : "topLeft",
     attnMask: p.mask === "none" ? undefined : p.mask === "boolean" ? keep : bias,
-    alibiSlopes: p.slopes === "none" ? undefined : randomTensor(p.slopes === "heads" ? [heads] : [p.batch, heads], 4),
+    alibiSlopes:
+      p.slopes === "none" ? undefined : randomTensor(p.slopes === "heads" ? [heads] : [p.batch, heads], 4),
     sinks: p.sinks ? randomTensor([heads], p.seed + 5) : undefined,
   };
 }
@@ -71,8 +72,11 @@ describeVariants("windowSize, softcap, alibiSlopes, sinks", (runtime, variant) =
 
   it("a window reads no key outside it", () => {
     const [q, k, v] = [randomTensor([600, 8], 1), randomTensor([600, 8], 2), randomTensor([600, 8], 3)];
-    const bad = (x: { data: Float32Array; shape: number[] }) => ({ ...x, data: x.data.map((y, i) => (i < 300 * 8 ? NaN : y)) });
-    const options: AttentionOptions = { windowSize: [9, 0] };
+    const bad = (x: { data: Float32Array; shape: number[] }) => ({
+      ...x,
+      data: x.data.map((y, i) => (i < 300 * 8 ? NaN : y)),
+    });
+    const options = { windowSize: [9, 0] } as const;
     const clean = runtime.scaledDotProductAttention(q, k, v, options);
     const poisoned = runtime.scaledDotProductAttention(q, bad(k), bad(v), options);
     expect(poisoned.data.subarray(310 * 8)).toEqual(clean.data.subarray(310 * 8));

@@ -113,6 +113,15 @@ describeVariants("memory", (runtime, variant) => {
     const huge = { data: new Float32Array(1), shape: [64, 200_000, 128] };
     expect(() => runtime.scaledDotProductAttention(huge, huge, huge)).toThrow(RangeError);
     expect(() => runtime.tensor([200_000, 200_000])).toThrow(/tensor: needs \d+ bytes/);
+    const wide = (rows: number, width: number) => ({
+      data: new Float32Array(rows * width),
+      shape: [rows, width],
+    });
+    const [q, k] = [wide(5, 2 ** 24), wide(1, 2 ** 24)]; // the scratch alone is beyond 32 bits
+    expect(() => runtime.scaledDotProductAttention(q, k, wide(1, 1))).toThrow(/needs \d+ bytes/);
+    const many = { data: new Float32Array(2 ** 23), shape: [2 ** 23, 1, 1] };
+    const one = { data: new Float32Array(1), shape: [1, 1, 1] };
+    expect(() => runtime.scaledDotProductAttention(many, one, one)).toThrow(/needs \d+ bytes/);
     const column = filled([40_000, 1]);
     expect(() => runtime.matmul(column, column, { transposeB: true })).toThrow(/matmul: needs \d+ bytes/);
     expect(runtime.info().memoryBytes).toBe(before);

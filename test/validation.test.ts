@@ -113,13 +113,13 @@ const cases: [name: string, call: () => unknown, type: typeof Error, message: Re
     "NaN scale",
     () => attend(x, x, x, { scale: Number.NaN }),
     RangeError,
-    /scale must be a finite number, got NaN/,
+    /scale must be a finite float32 number, got NaN/,
   ],
   [
     "string scale",
     () => attend(x, x, x, { scale: "1" }),
     TypeError,
-    /scale must be a finite number, got "1"/,
+    /scale must be a finite float32 number, got "1"/,
   ],
   ["isCausal", () => attend(x, x, x, { isCausal: 1 }), TypeError, /isCausal must be true or false, got 1/],
   [
@@ -158,6 +158,24 @@ const cases: [name: string, call: () => unknown, type: typeof Error, message: Re
     () => attend(x, x, x, { kvLengths: Int32Array.of(4) }),
     RangeError,
     /kvLengths must be from 0 to the key length 3, got 4 at batch 0/,
+  ],
+  [
+    "scale beyond float32",
+    () => attend(x, x, x, { scale: 1e300 }),
+    RangeError,
+    /scale must be a finite float32 number, got 1e\+300/,
+  ],
+  [
+    "axis of a scalar",
+    () => runtime.softmax(zeros()),
+    RangeError,
+    /softmax: x must have rank 1 or more for an axis, got a scalar/,
+  ],
+  [
+    "memory limit below an empty runtime",
+    () => createRuntimeSync({ maxMemoryBytes: 1000 }),
+    RangeError,
+    /maxMemoryBytes must be at least the 65536 bytes of an empty runtime, got 1000/,
   ],
   [
     "windowSize type",
