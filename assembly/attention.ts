@@ -16,7 +16,7 @@
 import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
-import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskTile } from "./mask";
+import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import { packRows } from "./pack";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
@@ -26,12 +26,13 @@ import { capScores } from "./tanh";
 
 // Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
 // d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
-@inline const STATS_BYTES: usize = 160; // by the offsets that follow, 8 lanes each
+@inline const STATS_BYTES: usize = 192; // by the offsets that follow, 8 lanes each
 @inline const ROW_MAX: usize = 0; // running maximum of the scores
 @inline const ROW_SUM: usize = 32; // running sum of exp(score - maximum)
 @inline const RESCALE_BY: usize = 64; // factor for what was summed before the current block
 @inline const NEXT_MAX: usize = 96; // the maximum with the current block taken in
-@inline const STARTED: usize = 128; // 1 once out^T holds something
+@inline const UNUSED_MAX: usize = 128; // maxima of scores that have yet to be masked
+@inline const STARTED: usize = 160; // 1 once out^T holds something
 @inline const PANELS: usize = (BLOCK_Q + NR - 1) / NR;
 @inline const TILE_BYTES: usize = (<usize>BLOCK_K) << 5;
 
@@ -129,38 +130,49 @@ function attendKeys(
     const begin = max(k0, firstKey(params, position + r));
     const end = min(k1, endKey(params, position + r + count - 1, k1));
     if (begin >= end) continue;
-    const visible = maskTile(params, mask + (<usize>r) * maskRow, slope, position + r, count, begin, end, bias);
-    if (visible == EMPTY) continue;
-    const keys = end - begin;
+    const mixed = firstMixed(params, slope, position + r, count, begin, end);
+    const visible = mixed == end ? FULL : maskTile(params, mask + (<usize>r) * maskRow, slope, position + r, count, mixed, end, bias);
+    if (visible == EMPTY && mixed == begin) continue;
     const values = v + (<usize>begin) * rowV;
     const outT = panel + STATS_BYTES + (<usize>params.d << 5);
-    scores(keys, params.d, k + (<usize>begin) * rowK, rowK, panel + STATS_BYTES, tile, panel);
-    if (params.softcap > 0) capScores(params.softcap, tile, <usize>keys << 5);
-    if (visible == FULL) {
-      if (params.softcap > 0) takeMaxima(keys, tile, panel); // NEXT_MAX knew the scores before the cap
-      softmaxTile(keys, tile, panel);
-      accumulate(keys, params.dv, values, rowV, panel, tile, outT);
+    const mixedTile = tile + (<usize>(mixed - begin) << 5);
+    scoreBlock(params, k, rowK, begin, visible == FULL ? end : mixed, end, panel, tile);
+    if (visible != FULL) addBias(end - mixed, mixedTile, bias, panel);
+    softmaxTile(end - begin, tile, panel);
+    if (visible != FULL && finite < 0) finite = allFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
+    if (visible == FULL || finite == 1) {
+      accumulate(end - begin, params.dv, values, rowV, panel, tile, outT);
     } else {
-      addBias(keys, tile, bias, panel);
-      softmaxTile(keys, tile, panel);
-      if (finite < 0) finite = allFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
-      if (finite == 1) {
-        accumulate(keys, params.dv, values, rowV, panel, tile, outT);
-      } else {
-        markRemoved(keys, tile, bias);
-        accumulateGuarded(keys, params.dv, values, rowV, panel, tile, outT);
-      }
+      markRemoved(end - mixed, mixedTile, bias);
+      accumulateGuarded(end - begin, params.dv, values, rowV, panel, tile, outT);
     }
     store<i32>(panel + STARTED, 1);
   }
 }
 
-/** tile[key][8] = K (scale Q)^T, and NEXT_MAX with these scores taken in. */
-function scores(keys: i32, d: i32, k: usize, rowK: usize, qT: usize, tile: usize, stats: usize): void {
-  const none = f32x4.splat(0);
+/**
+ * tile[key][8] = capped K (scale Q)^T for keys [begin, end). NEXT_MAX takes in the keys before `mixed`: the others have
+ * yet to be masked.
+ */
+function scoreBlock(
+  params: AttentionParams, k: usize, rowK: usize, begin: i32, mixed: i32, end: i32, stats: usize, tile: usize,
+): void {
   v128.store(stats + NEXT_MAX, v128.load(stats + ROW_MAX));
   v128.store(stats + NEXT_MAX, v128.load(stats + ROW_MAX, 16), 16);
-  panel(ROWS, SCORES, keys, d, k, rowK, 4, qT, 32, tile, 32, 8, none, none, false, stats + NEXT_MAX);
+  const capped = params.softcap > 0;
+  const whole = mixed - begin, mixedTile = tile + (<usize>whole << 5);
+  const qT = stats + STATS_BYTES;
+  if (whole > 0) scores(whole, params.d, k + (<usize>begin) * rowK, rowK, qT, tile, stats + (capped ? UNUSED_MAX : NEXT_MAX));
+  if (mixed < end) scores(end - mixed, params.d, k + (<usize>mixed) * rowK, rowK, qT, mixedTile, stats + UNUSED_MAX);
+  if (!capped) return;
+  capScores(params.softcap, tile, <usize>(end - begin) << 5);
+  takeMaxima(whole, tile, stats);
+}
+
+/** tile[key][8] = K (scale Q)^T, and the maxima with these scores taken in. */
+function scores(keys: i32, d: i32, k: usize, rowK: usize, qT: usize, tile: usize, maxima: usize): void {
+  const none = f32x4.splat(0);
+  panel(ROWS, SCORES, keys, d, k, rowK, 4, qT, 32, tile, 32, 8, none, none, false, maxima);
 }
 
 /** outT[column][8] = outT * rescale + V^T weights; the first block of keys stores without reading. */
@@ -177,9 +189,9 @@ function accumulateGuarded(keys: i32, dv: i32, v: usize, rowV: usize, stats: usi
   guardedPanel(dv, keys, v, rowV, weights, outT, 32, r0, r1, reads);
 }
 
-/** NEXT_MAX from the tile as it stands. */
+/** Takes the scores of a tile into NEXT_MAX. */
 function takeMaxima(keys: i32, tile: usize, stats: usize): void {
-  let m0 = v128.load(stats + ROW_MAX), m1 = v128.load(stats + ROW_MAX, 16);
+  let m0 = v128.load(stats + NEXT_MAX), m1 = v128.load(stats + NEXT_MAX, 16);
   for (let k = 0; k < keys; ++k, tile += 32) {
     m0 = f32x4.pmax(m0, v128.load(tile));
     m1 = f32x4.pmax(m1, v128.load(tile, 16));
@@ -188,24 +200,14 @@ function takeMaxima(keys: i32, tile: usize, stats: usize): void {
   v128.store(stats + NEXT_MAX, m1, 16);
 }
 
-/**
- * Adds the bias, and takes the sums into NEXT_MAX in place of the bare scores. A removed key becomes -Infinity by
- * selection, whatever its score, so NaN behind a mask is gone.
- */
+/** Adds the bias and takes in the maxima. A removed key becomes -Infinity by selection, so NaN behind a mask is gone. */
 function addBias(keys: i32, tile: usize, bias: usize, stats: usize): void {
   const removed = f32x4.splat(-Infinity);
-  let m0 = v128.load(stats + ROW_MAX), m1 = v128.load(stats + ROW_MAX, 16);
-  for (let k = 0; k < keys; ++k, tile += 32, bias += 32) {
-    const b0 = v128.load(bias), b1 = v128.load(bias, 16);
-    const s0 = v128.bitselect(removed, f32x4.add(v128.load(tile), b0), f32x4.eq(b0, removed));
-    const s1 = v128.bitselect(removed, f32x4.add(v128.load(tile, 16), b1), f32x4.eq(b1, removed));
-    v128.store(tile, s0);
-    v128.store(tile, s1, 16);
-    m0 = f32x4.pmax(m0, s0);
-    m1 = f32x4.pmax(m1, s1);
+  for (let at: usize = 0; at < <usize>keys << 5; at += 16) {
+    const b = v128.load(bias + at);
+    v128.store(tile + at, v128.bitselect(removed, f32x4.add(v128.load(tile + at), b), f32x4.eq(b, removed)));
   }
-  v128.store(stats + NEXT_MAX, m0);
-  v128.store(stats + NEXT_MAX, m1, 16);
+  takeMaxima(keys, tile, stats);
 }
 
 /** -Infinity (no key so far) as 0, so that -Infinity - max is -Infinity and never NaN. */

@@ -30,6 +30,15 @@ export function alibiSlope(params: AttentionParams, b: i32, h: i32): f32 {
   return params.alibiSlopes == 0 ? 0 : f32.load(params.alibiSlopes + (<usize>(b * params.alibiBatch + h) << 2));
 }
 
+/**
+ * First of the keys [k0, k1) that some of the rows at [position, position + count) may not see, or see with a bias: what
+ * lies before needs no tile. Under isCausal alone that leaves the last NR keys of a row's blocks.
+ */
+export function firstMixed(params: AttentionParams, slope: f32, position: i32, count: i32, k0: i32, k1: i32): i32 {
+  if (params.maskKind != MASK_NONE || slope != 0 || k0 < position + count - 1 - params.windowLeft) return k0;
+  return max(k0, min(k1, position + params.windowRight + 1));
+}
+
 /** Classifies rows at positions [position, position + count) against keys [k0, k1); fills `bias` if PARTIAL. */
 export function maskTile(
   params: AttentionParams, mask: usize, slope: f32, position: i32, count: i32, k0: i32, k1: i32, bias: usize,
