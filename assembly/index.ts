@@ -18,6 +18,9 @@ export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
 
+/** Goes up with every change of this list or of what a part of it means; src/instance.ts takes no other. */
+export const ABI: i32 = 1;
+
 /** 1 in the build that uses relaxed SIMD. */
 export const RELAXED: i32 = i32(ASC_FEATURE_RELAXED_SIMD);
 

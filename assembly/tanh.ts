@@ -1,7 +1,7 @@
 // Soft capping of scores: s = softcap * tanh(s / softcap), elementwise in place (Gemma 2; ONNX Attention, softcap before mask).
 //
 // tanh(x): for |x| < 0.625 x + x^3 p(x^2), p of degree 4 (Cephes tanhf); else sign(x) (1 - t) / (1 + t), t = exp(-2 |x|).
-// Accuracy: 2 ulp. Ends: tanh(0) = 0 with its sign, Infinity gives 1, NaN stays NaN.
+// Accuracy: 1.5 ulp (test/attention-options.test.ts asserts it). Ends: tanh(0) = 0 with its sign, Infinity gives 1, NaN stays NaN.
 import { SMALLEST_NORMAL, expNonPositive } from "./exp";
 import { fma } from "./simd";
 

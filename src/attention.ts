@@ -285,6 +285,8 @@ export function scaledDotProductAttention(
       p.lk,
     ]);
   }
+  const alibiSlopes = readPerHead(core, "alibiSlopes", options.alibiSlopes, p, true);
+  const sinks = readPerHead(core, "sinks", options.sinks, p, false);
   let out: Operand | undefined;
   if (options.out !== undefined) {
     out = readOut(core, FN, options.out, outShape(p, lead));
@@ -292,9 +294,9 @@ export function scaledDotProductAttention(
     checkAlias(FN, out, "key", k);
     checkAlias(FN, out, "value", v);
     if (mask?.additive !== undefined) checkAlias(FN, out, "attnMask", mask.additive);
+    if (alibiSlopes !== undefined) checkAlias(FN, out, "alibiSlopes", alibiSlopes);
+    if (sinks !== undefined) checkAlias(FN, out, "sinks", sinks);
   }
-  const alibiSlopes = readPerHead(core, "alibiSlopes", options.alibiSlopes, p, true);
-  const sinks = readPerHead(core, "sinks", options.sinks, p, false);
   const [result, lse] = makeResults(core, p, lead, out, options, q.resident && k.resident && v.resident);
   return run(core, p, { q, k, v, mask, alibiSlopes, sinks, result, lse }, options);
 }

@@ -33,19 +33,19 @@ function runs(variant: Variant): boolean {
   return source instanceof Uint8Array ? WebAssembly.validate(source as BufferSource) : true;
 }
 
-function rejectUnsupported(variant: Variant): never {
+function rejectUnsupported(fn: string, variant: Variant): never {
   throw new Error(
     variant === "relaxed"
-      ? 'createRuntime: variant "relaxed" needs relaxed SIMD, which this engine does not have; "auto" or "simd" run here'
+      ? `${fn}: variant "relaxed" needs relaxed SIMD, which this engine does not have; "auto" or "simd" run here`
       : "wasm-attention: this engine has no WebAssembly SIMD (needs Node 16.4, Chrome 91, Firefox 89, Safari 16.4 or newer)",
   );
 }
 
 /** Chooses among the shipped modules. */
-export function chooseVariant(options: RuntimeOptions): Choice {
+export function chooseVariant(fn: string, options: RuntimeOptions): Choice {
   const asked = options.variant ?? "auto";
   if (options.deterministic && asked === "relaxed") {
-    throw new TypeError('createRuntime: deterministic: true is the "simd" variant, but variant is "relaxed"');
+    throw new TypeError(`${fn}: deterministic: true is the "simd" variant, but variant is "relaxed"`);
   }
   const reasons: string[] = [];
   let variant: Variant = "relaxed";
@@ -59,6 +59,6 @@ export function chooseVariant(options: RuntimeOptions): Choice {
     variant = "simd";
     reasons.push("relaxed SIMD is not used: this engine does not have it");
   }
-  if (!runs(variant)) rejectUnsupported(variant);
+  if (!runs(variant)) rejectUnsupported(fn, variant);
   return { source: sourceOf(variant), reasons };
 }

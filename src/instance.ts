@@ -82,14 +82,17 @@ export interface Kernels {
 /** What a runtime can be made from. */
 export type ModuleSource = WebAssembly.Module | Uint8Array | ArrayBuffer;
 
+/** Counts the changes of the export list and of what its parts mean; assembly/index.ts has the same. */
+const ABI = 1;
+
 /** The exports with constants as plain numbers: reading a WebAssembly.Global costs 50 ns, and a call reads forty. */
-function readKernels(exports: WebAssembly.Exports): Kernels {
-  for (const name of ["memory", "attention", "gemm", "paramsScale"]) {
-    if (exports[name] === undefined) {
-      throw new TypeError(
-        `createRuntime: module must be a build of wasm-attention, but it exports no "${name}"`,
-      );
-    }
+function readKernels(fn: string, exports: WebAssembly.Exports): Kernels {
+  const abi = (exports.ABI as WebAssembly.Global | undefined)?.value;
+  if (abi !== ABI) {
+    throw new TypeError(
+      `${fn}: module must be a build of this version of wasm-attention, whose ABI is ${ABI}; got one with ` +
+        (abi === undefined ? "none" : `ABI ${String(abi)}`),
+    );
   }
   const entries = Object.entries(exports).map(([name, value]) => {
     const isConstant = Object.prototype.toString.call(value) === "[object WebAssembly.Global]";
@@ -125,21 +128,21 @@ function isForeignModule(source: ModuleSource): source is WebAssembly.Module {
   return isModule && !(source instanceof WebAssembly.Module);
 }
 
-export function instantiateKernelsSync(source: ModuleSource): Kernels {
+export function instantiateKernelsSync(fn: string, source: ModuleSource): Kernels {
   requireWebAssembly();
   try {
-    if (isForeignModule(source)) return readKernels(new WebAssembly.Instance(source).exports);
-    return readKernels(instantiateSync(source as BufferSource).instance.exports);
+    if (isForeignModule(source)) return readKernels(fn, new WebAssembly.Instance(source).exports);
+    return readKernels(fn, instantiateSync(source as BufferSource).instance.exports);
   } catch (error) {
     throw explained(error);
   }
 }
 
-export async function instantiateKernels(source: ModuleSource): Promise<Kernels> {
+export async function instantiateKernels(fn: string, source: ModuleSource): Promise<Kernels> {
   requireWebAssembly();
   try {
-    if (isForeignModule(source)) return readKernels((await WebAssembly.instantiate(source)).exports);
-    return readKernels((await instantiate(source as BufferSource)).instance.exports);
+    if (isForeignModule(source)) return readKernels(fn, (await WebAssembly.instantiate(source)).exports);
+    return readKernels(fn, (await instantiate(source as BufferSource)).instance.exports);
   } catch (error) {
     throw explained(error);
   }

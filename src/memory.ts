@@ -38,19 +38,19 @@ export class LinearMemory {
   #arenaBytes = 0;
   #cursor = 0;
 
-  constructor(kernels: Kernels, maxBytes: number) {
+  constructor(fn: string, kernels: Kernels, maxBytes: number) {
     this.#memory = kernels.memory;
     this.#maxBytes = maxBytes;
-    this.#slack = kernels.READ_SLACK;
+    this.#slack = blockBytes(kernels.READ_SLACK);
     const start = blockBytes(kernels.heapBase());
     this.#end = start;
     this.#view();
     if (this.byteLength > maxBytes) {
       throw new RangeError(
-        `createRuntime: maxMemoryBytes must be at least the ${this.byteLength} bytes of an empty runtime, got ${maxBytes}`,
+        `${fn}: maxMemoryBytes must be at least the ${this.byteLength} bytes of an empty runtime, got ${maxBytes}`,
       );
     }
-    if (this.buffer.byteLength < start + this.#slack) this.#grow(start + this.#slack, "createRuntime");
+    if (this.buffer.byteLength < start + this.#slack) this.#grow(start + this.#slack, fn);
     this.#extend();
   }
 
@@ -214,7 +214,7 @@ export class LinearMemory {
 
   /** Hands the memory behind #end to the allocator. */
   #extend(): void {
-    const end = this.byteLength - Math.max(this.#slack, ALIGNMENT);
+    const end = this.byteLength - this.#slack;
     if (end > this.#end) this.#insert(this.#end, end - this.#end);
     this.#end = end;
   }

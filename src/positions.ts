@@ -43,6 +43,16 @@ export function checkPositions(fn: string, options: AttentionOptions, batch: num
   else if (!Number.isInteger(queryOffset)) {
     throw new RangeError(`${fn}: queryOffset must be an integer, got ${queryOffset}`);
   }
+  // Causal alone sees nothing new beyond the longest axis (writePositions clamps); a window and a distance do.
+  if (options.windowSize === undefined && options.alibiSlopes === undefined) return;
+  const offsets = typeof queryOffset === "number" ? [queryOffset] : queryOffset;
+  for (const offset of offsets) {
+    if (Math.abs(offset) > MAX_AXIS) {
+      throw new RangeError(
+        `${fn}: queryOffset must be from ${-MAX_AXIS} to ${MAX_AXIS} with windowSize or alibiSlopes, got ${offset}`,
+      );
+    }
+  }
 }
 
 /** Position of query 0 of batch b, which has `kvLength` keys. */
@@ -65,7 +75,7 @@ export function writePositions(
   const { i32 } = core.memory;
   for (let b = 0; b < batch; b++) {
     const kvLength = options.kvLengths === undefined ? lk : options.kvLengths[b]!;
-    // A position beyond the longest axis on either side sees what one at that bound sees.
+    // Under isCausal a position beyond the longest axis on either side sees what one at that bound sees.
     i32[(offsets >>> 2) + b] = Math.max(-MAX_AXIS, Math.min(MAX_AXIS, positionOf(options, b, lq, kvLength)));
     i32[(lengths >>> 2) + b] = kvLength;
   }

@@ -41,8 +41,8 @@ export class Runtime implements Operations {
   readonly #reasons: readonly string[];
 
   /** @internal Use createRuntime or createRuntimeSync. */
-  constructor(kernels: Kernels, maxMemoryBytes: number, reasons: readonly string[]) {
-    this.#core = { kernels, memory: new LinearMemory(kernels, maxMemoryBytes) };
+  constructor(fn: string, kernels: Kernels, maxMemoryBytes: number, reasons: readonly string[]) {
+    this.#core = { kernels, memory: new LinearMemory(fn, kernels, maxMemoryBytes) };
     this.#reasons = reasons;
   }
 
@@ -112,7 +112,8 @@ function plan(fn: string, options: RuntimeOptions): Plan {
     );
   }
   const limit = Math.min(maxMemoryBytes, MAX_MEMORY_BYTES);
-  if (module === undefined) return { ...chooseVariant({ variant, deterministic }), maxMemoryBytes: limit };
+  if (module === undefined)
+    return { ...chooseVariant(fn, { variant, deterministic }), maxMemoryBytes: limit };
   if (!isModuleSource(module)) {
     throw new TypeError(
       `${fn}: module must be a WebAssembly.Module, a Uint8Array or an ArrayBuffer, got ${describe(module)}`,
@@ -136,8 +137,9 @@ function plan(fn: string, options: RuntimeOptions): Plan {
  * console.log(runtime.info().variant);
  */
 export async function createRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
-  const { source, maxMemoryBytes, reasons } = plan("createRuntime", options);
-  return new Runtime(await instantiateKernels(source), maxMemoryBytes, reasons);
+  const fn = "createRuntime";
+  const { source, maxMemoryBytes, reasons } = plan(fn, options);
+  return new Runtime(fn, await instantiateKernels(fn, source), maxMemoryBytes, reasons);
 }
 
 /**
@@ -149,6 +151,7 @@ export async function createRuntime(options: RuntimeOptions = {}): Promise<Runti
  * const { matmul } = createRuntimeSync({ deterministic: true });
  */
 export function createRuntimeSync(options: RuntimeOptions = {}): Runtime {
-  const { source, maxMemoryBytes, reasons } = plan("createRuntimeSync", options);
-  return new Runtime(instantiateKernelsSync(source), maxMemoryBytes, reasons);
+  const fn = "createRuntimeSync";
+  const { source, maxMemoryBytes, reasons } = plan(fn, options);
+  return new Runtime(fn, instantiateKernelsSync(fn, source), maxMemoryBytes, reasons);
 }

@@ -25,6 +25,7 @@ function extents(shape: Shape, first: number, last: number): Extents {
 
 /** Runs the kernel of one mode: over rows, or over columns in groups of four lanes. */
 function runKernel({ kernels }: Core, mode: number, e: Extents, from: number, to: number): void {
+  if (e.outer * e.inner === 0 || (e.n === 0 && mode !== kernels.LOG_SUM_EXP)) return; // nothing to write
   if (e.inner === 1) kernels.softmaxRows(mode, e.n, from, to, 0, e.outer);
   else kernels.softmaxColumns(mode, e.n, e.inner, from, to, 0, e.outer * Math.ceil(e.inner / 4));
 }
@@ -37,7 +38,7 @@ function normalize(
 ): Tensor {
   if (options !== undefined) checkOptions(fn, options, SOFTMAX_OPTIONS);
   const input = readOperand(core, fn, "x", x);
-  const axis = normalizeAxis(fn, options?.axis ?? -1, input.shape.length);
+  const axis = normalizeAxis(fn, options?.axis === undefined ? -1 : options.axis, input.shape.length);
   const out = readOut(core, fn, options?.out, input.shape);
   checkAlias(fn, out, "x", input, true);
   const result = new Result(core, fn, [...input.shape], out, options?.out, input.resident);
@@ -59,7 +60,7 @@ export function logSoftmax(core: Core, x: TensorLike, options?: SoftmaxOptions):
 
 /** The axes to reduce, ascending and without repeats. */
 function readAxes(axis: number | readonly number[] | undefined, rank: number): number[] {
-  const list = typeof axis === "object" ? axis : [axis ?? -1];
+  const list: readonly unknown[] = Array.isArray(axis) ? axis : [axis === undefined ? -1 : axis];
   const axes = list.map((a) => normalizeAxis("logSumExp", a, rank)).sort((a, b) => a - b);
   for (let i = 1; i < axes.length; i++) {
     if (axes[i] === axes[i - 1])

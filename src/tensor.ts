@@ -74,6 +74,11 @@ export class ResidentTensor implements Tensor, Disposable {
     this.dispose();
   }
 
+  /** @internal Number of elements, whatever has been done to `shape`. */
+  get size(): number {
+    return this.#size;
+  }
+
   /** @internal Address in `memory`, or -1 if the tensor lives in another runtime. */
   addressIn(memory: LinearMemory): number {
     return memory === this.#memory ? this.#address : -1;
@@ -132,15 +137,11 @@ export function readOperand(core: Core, fn: string, name: string, value: TensorL
       throw new TypeError(
         `${fn}: ${name} is a resident tensor of shape ${showShape(value.shape)} that was disposed`,
       );
+    const { shape, size } = value;
+    checkLength(fn, name, size, shape); // the shape is the caller's to read, and an array can be written to
     const address = value.addressIn(core.memory);
     const resident = address >= 0;
-    return {
-      data: resident ? EMPTY : value.data,
-      shape: value.shape,
-      size: sizeOf(value.shape),
-      address,
-      resident,
-    };
+    return { data: resident ? EMPTY : value.data, shape, size, address, resident };
   }
   const shape = readShape(fn, name, value);
   const data: unknown = value.data;

@@ -70,6 +70,20 @@ describeVariants("windowSize, softcap, alibiSlopes, sinks", (runtime, variant) =
     expect(dead.lse.data).toEqual(Float32Array.of(Math.log(2), -Infinity));
   });
 
+  it("softcap: tanh is within 1.5 ulp", () => {
+    const x = Float32Array.from({ length: 200_000 }, (_, i) => (i - 100_000) / 10_000);
+    const one = { data: Float32Array.of(1), shape: [1, 1] };
+    const options = { scale: 1, softcap: 1, returnLse: true } as const;
+    const { lse } = runtime.scaledDotProductAttention({ data: x, shape: [x.length, 1] }, one, one, options);
+    let worst = 0;
+    x.forEach((value, i) => {
+      const want = Math.tanh(value);
+      const ulp = 2 ** (Math.floor(Math.log2(Math.abs(want) || 1)) - 23);
+      worst = Math.max(worst, Math.abs((lse.data[i] as number) - want) / ulp);
+    });
+    expect(worst).toBeLessThan(1.5);
+  });
+
   it("a window reads no key outside it", () => {
     const [q, k, v] = [randomTensor([600, 8], 1), randomTensor([600, 8], 2), randomTensor([600, 8], 3)];
     const bad = (x: { data: Float32Array; shape: number[] }) => ({

@@ -17,6 +17,15 @@ function rows(x: Tensor, begin: number, end: number): Tensor {
 
 const random = (shape: number[], seed: number) => randomTensor(shape, seed) as Tensor;
 
+const everything: AttentionOptions = {
+  queryOffset: 640,
+  isCausal: true,
+  windowSize: [500, 7],
+  softcap: 3,
+  alibiSlopes: random([4], 10),
+  sinks: random([4], 11),
+};
+
 describeVariants("few queries", (runtime) => {
   const cases: [
     name: string,
@@ -32,6 +41,7 @@ describeVariants("few queries", (runtime) => {
     ["causal", 2, 1, 130, 40, 40, { isCausal: true, queryOffset: 125 }],
     ["one key", 1, 1, 1, 5, 3, {}],
     ["kvLengths", 4, 4, 300, 16, 17, { kvLengths: Int32Array.of(123) }],
+    ["window, softcap, ALiBi and sinks", 4, 2, 700, 24, 9, everything],
   ];
   it.each(cases)("gives each row the bits it has among many: %s", (_, heads, kvHeads, lk, d, dv, options) => {
     const q = random([heads, 11, d], 1);

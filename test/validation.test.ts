@@ -178,6 +178,24 @@ const cases: [name: string, call: () => unknown, type: typeof Error, message: Re
     /maxMemoryBytes must be at least the 65536 bytes of an empty runtime, got 1000/,
   ],
   [
+    "axis null",
+    () => runtime.logSumExp(zeros(2), { axis: null as never }),
+    TypeError,
+    /logSumExp: axis must be an integer, got null/,
+  ],
+  [
+    "axis object",
+    () => runtime.softmax(zeros(2), { axis: {} as never }),
+    TypeError,
+    /softmax: axis must be an integer, got an object/,
+  ],
+  [
+    "offset beyond windows",
+    () => attend(x, x, x, { queryOffset: 2 ** 29, windowSize: [1, 1] }),
+    RangeError,
+    /queryOffset must be from -268435456 to 268435456 with windowSize or alibiSlopes, got 536870912/,
+  ],
+  [
     "windowSize type",
     () => attend(x, x, x, { windowSize: 3 }),
     TypeError,
@@ -359,9 +377,9 @@ describe("validation", () => {
   it("rejects a module that is not a build of this package", async () => {
     const empty = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0);
     expect(() => createRuntimeSync({ module: empty })).toThrow(
-      /module must be a build of wasm-attention, but it exports no "memory"/,
+      /module must be a build of this version of wasm-attention, whose ABI is 1; got one with none/,
     );
-    await expect(createRuntime({ module: empty })).rejects.toThrow(/exports no "memory"/);
+    await expect(createRuntime({ module: empty })).rejects.toThrow(/got one with none/);
     await expect(createRuntime({ module: Uint8Array.of(1, 2, 3) })).rejects.toThrow(/refused to compile/);
   });
 
@@ -376,7 +394,25 @@ describe("validation", () => {
     expect(() => runtime.softmax(source, { out: shifted })).toThrow(
       /out must not overlap x .* unless it is the same tensor/,
     );
+    const sinks = { data: a.data.subarray(0, 1), shape: [1] };
+    const slopes = { alibiSlopes: sinks, out: a };
+    const q = zeros(4, 4);
+    expect(() => runtime.scaledDotProductAttention(q, q, q, { sinks, out: a })).toThrow(
+      /out must not overlap sinks/,
+    );
+    expect(() => runtime.scaledDotProductAttention(q, q, q, slopes)).toThrow(
+      /out must not overlap alibiSlopes/,
+    );
     a.dispose();
+  });
+
+  it("a resident tensor whose shape was written to is refused", () => {
+    const t = runtime.tensor([2, 2]);
+    t.shape[0] = 1000;
+    expect(() => runtime.softmax(t)).toThrow(
+      /softmax: x\.data must hold 2000 elements for shape \[1000, 2\], got 4/,
+    );
+    t.dispose();
   });
 
   it("a detached view is named as such", () => {
@@ -446,6 +482,11 @@ describe("empty sizes", () => {
 
   it("the other operations", () => {
     expect(runtime.matmul(zeros(2, 0), zeros(0, 3)).data).toEqual(new Float32Array(6));
+    expect(runtime.matmul(zeros(0, 300), zeros(300, 100)).shape).toEqual([0, 100]);
+    expect(runtime.matmul(zeros(0, 5, 300), zeros(100, 300), { transposeB: true }).shape).toEqual([
+      0, 5, 100,
+    ]);
+    expect(runtime.softmax(zeros(2 ** 28, 0)).shape).toEqual([2 ** 28, 0]);
     expect(runtime.matmul(zeros(0, 2), zeros(2, 3))).toEqual({ data: new Float32Array(0), shape: [0, 3] });
     expect(runtime.softmax(zeros(2, 0))).toEqual({ data: new Float32Array(0), shape: [2, 0] });
     expect(runtime.logSumExp(zeros(2, 0)).data).toEqual(new Float32Array(2).fill(-Infinity));
