@@ -56,8 +56,8 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
 
   startRows(params, b, hKv * group, rows, query, stats, sums);
   const first = firstKey(params, position), last = endKey(params, position + params.lq - 1, kvLength);
-  for (let k0 = first - first % BLOCK_K; k0 < last; k0 += BLOCK_K) {
-    const from = max(k0, first), to = min(k0 + BLOCK_K, last), keys = to - from;
+  for (let from = first; from < last;) { // to the end of the block that `from` is in
+    const to = min(from - from % BLOCK_K + BLOCK_K, last), keys = to - from;
     const values = v + (<usize>from) * rowV;
     dotRows(rows, keys, d, query, rowBytes(d), k + (<usize>from) * rowK, rowK, scores, SCORES_BYTES);
     if (params.softcap > 0) capScores(params.softcap, scores, <usize>rows * SCORES_BYTES);
@@ -73,6 +73,7 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
       guardedRows(rows, dv, keys, scores, values, rowV, block);
     }
     accumulateRows(rows, dv, stats, sums, block);
+    from = to;
   }
   finishRows(params, b, hKv * group, rows, stats, sums);
 }

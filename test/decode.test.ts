@@ -102,6 +102,19 @@ describeVariants("few queries", (runtime) => {
     expectAttention(runtime, q, k, v, { attnMask: { data: new Uint8Array(250), shape: [250] } });
   });
 
+  it("a window that begins past the last key leaves rows without a key", () => {
+    const k = random([1, 30, 8], 2);
+    for (const lq of [1, 4, 5]) {
+      const { out, lse } = runtime.scaledDotProductAttention(random([2, lq, 8], 1), k, k, {
+        windowSize: [9, 3],
+        queryOffset: 100,
+        returnLse: true,
+      });
+      expect(out.data).toEqual(new Float32Array(2 * lq * 8));
+      expect(lse.data).toEqual(new Float32Array(2 * lq).fill(-Infinity));
+    }
+  });
+
   it("a masked NaN or Infinity never leaks, a live one reaches its row alone", () => {
     const q = random([2, 2, 8], 1);
     const k = random([1, 200, 8], 2);
