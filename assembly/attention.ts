@@ -1,44 +1,43 @@
-// Scaled dot-product attention, forward, fused and tiled: out = softmax(scale * Q K^T + bias) V, the scores never stored.
+// Scaled dot-product attention, forward, fused and tiled: out = softmax(scale * Q K^T + bias) V, no score ever stored.
 //
-//   s_ij = scale * (q_i . k_j), capped softly where softcap > 0, + bias_ij;  p_ij = exp(s_ij - max_j s_ij);  out_i = sum_j p_ij v_j / sum_j p_ij;
-//   lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm). A sink is one more term of max and sum, without a value.
+//   s_ij = scale * (q_i . k_j), capped softly where softcap > 0, + bias_ij;  p_ij = exp(s_ij - max_j s_ij);
+//   out_i = sum_j p_ij v_j / sum_j p_ij;  lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm).
+//   A sink is one more term of max and sum, without a value.
 // Shapes and strides: AttentionParams. Query head h reads key/value head floor(h * numKvHeads / numHeads).
-// Work range [begin, end): items (b * numHeads + h) * ceil(lq / BLOCK_Q) + block of queries; few queries go to decode.ts.
+// Work range [begin, end): items (b * numHeads + h) * ceil(lq / BLOCK_Q) + block of queries; decode.ts has its own.
 // Reads query, key, value and mask (up to READ_SLACK past their ends), writes out and lse exactly.
-// Scratch: attentionScratchBytes(..), 16-byte aligned, no other memory: independent of lq and lk.
-// Edges: a masked key never reaches the result, NaN and Infinity included; a row without keys gives out 0, lse -Infinity (or its sink);
-//   NaN in a live key or query reaches exactly the rows that see it; weights below 1e-30 of the largest are 0.
-// Order over keys: blocks of BLOCK_K from key 0, in order, each block summed in order and then added; it depends on lk alone.
+// Scratch: attentionScratchBytes(..), 16-byte aligned, no other memory. It does not grow with lk, nor with lq but for
+//   few queries, whose rows of all heads that share a key/value head are held at once.
+// Edges: a masked key never reaches the result, NaN and Infinity included; a row without keys gives out 0, and lse
+//   -Infinity or its sink; NaN in a live key or query reaches exactly the rows that see it; weights below 1e-30 of the
+//   largest are 0.
+// Order over keys: blocks of BLOCK_K from key 0, in order, each summed in order and then added; lk alone decides it.
 // Accuracy: at most twice the error of the same computation in plain float32 (test/attention.test.ts).
-// Method: FlashAttention's online softmax (Dao et al. 2022, algorithm 1). Scores are kept transposed, tile[key][8 queries]:
-//   vector lanes are queries, so max, exp and sum need no horizontal step, K and V are read where they stand by
-//   broadcasts, and the finished weights are already the packed operand of the second product.
+// Method: FlashAttention's online softmax (Dao et al. 2022, algorithm 1). Scores are kept transposed, tile[key][8
+//   queries]: vector lanes are queries, so max, exp and sum need no horizontal step, K and V are read where they stand
+//   by broadcasts, and the finished weights are already the packed operand of the second product.
 import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
-import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
+import {
+  NEXT_MAX, RESCALE_BY, ROW_MAX, ROW_SUM, STARTED, STATS_BYTES, UNUSED_MAX,
+  addBias, closeSums, markRemoved, softmaxTile, startStats, takeMaxima,
+} from "./online-softmax";
 import { packRows } from "./pack";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
 import { log } from "./log";
-import { allFinite, fma, storeTransposed4 } from "./simd";
-import { capScores } from "./tanh";
+import { allFinite, storeTransposed4 } from "./simd";
+import { capScores } from "./softcap";
 
 // Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
 // d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
-@inline const STATS_BYTES: usize = 192; // by the offsets that follow, 8 lanes each
-@inline const ROW_MAX: usize = 0; // running maximum of the scores
-@inline const ROW_SUM: usize = 32; // running sum of exp(score - maximum)
-@inline const RESCALE_BY: usize = 64; // factor for what was summed before the current block
-@inline const NEXT_MAX: usize = 96; // the maximum with the current block taken in
-@inline const UNUSED_MAX: usize = 128; // maxima of scores that have yet to be masked
-@inline const STARTED: usize = 160; // 1 once out^T holds something
 @inline const PANELS: usize = (BLOCK_Q + NR - 1) / NR;
-@inline const TILE_BYTES: usize = (<usize>BLOCK_K) << 5;
+@inline const TILE_BYTES: usize = <usize>BLOCK_K << 5;
 
 @inline
 function panelBytes(d: i32, dv: i32): usize {
-  return STATS_BYTES + (((<usize>d) + dv) << 5);
+  return STATS_BYTES + ((<usize>d + dv) << 5);
 }
 
 /** Bytes of scratch that one caller of `attention` needs, in float64: the sizes asked for may be beyond any memory. */
@@ -47,7 +46,7 @@ export function attentionScratchBytes(numHeads: i32, numKvHeads: i32, lq: i32, d
   return <f64>PANELS * (<f64>STATS_BYTES + 32 * (<f64>d + dv)) + 2 * <f64>TILE_BYTES;
 }
 
-/** Work items of a problem: one for each head and block of queries, or for each key/value head where queries are few. */
+/** Work items of a problem: one for each head and block of queries, or each key/value head where queries are few. */
 export function attentionWorkItems(batch: i32, numHeads: i32, numKvHeads: i32, lq: i32): i32 {
   if (lq <= FEW_QUERIES) return min(lq, 1) * batch * min(numHeads, numKvHeads);
   return batch * numHeads * ((lq + BLOCK_Q - 1) / BLOCK_Q);
@@ -73,13 +72,15 @@ export function attention(params: AttentionParams, begin: i32, end: i32): void {
 function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   const rows = min(BLOCK_Q, params.lq - q0);
   const hKv = <i32>((<i64>h) * params.numKvHeads / params.numHeads);
-  const q = params.query + ((<usize>b * params.queryBatch + <usize>h * params.queryHead + <usize>q0 * params.queryRow) << 2);
+  const q = params.query
+    + ((<usize>b * params.queryBatch + <usize>h * params.queryHead + <usize>q0 * params.queryRow) << 2);
   const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << 2);
   const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << 2);
-  const maskBytes: usize = params.maskKind == MASK_ADDITIVE ? 2 : 0;
-  const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead + <usize>q0 * params.maskRow) << maskBytes);
-  const position = q0 + load<i32>(params.queryOffsets + ((<usize>b) << 2));
-  const kvLength = load<i32>(params.kvLengths + ((<usize>b) << 2));
+  const maskShift: usize = params.maskKind == MASK_ADDITIVE ? 2 : 0;
+  const mask = params.mask
+    + ((<usize>b * params.maskBatch + <usize>h * params.maskHead + <usize>q0 * params.maskRow) << maskShift);
+  const position = q0 + load<i32>(params.queryOffsets + (<usize>b << 2));
+  const kvLength = load<i32>(params.kvLengths + (<usize>b << 2));
   const slope = alibiSlope(params, b, h);
   assert(0 <= kvLength && kvLength <= params.lk, "attention: kvLengths must be from 0 to lk");
 
@@ -90,13 +91,14 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
     attendKeys(params, k, v, mask, slope, position, rows, k0, min(k0 + BLOCK_K, kvLength));
   }
   const outRow = <usize>params.outRow << 2;
-  const out = params.out + ((<usize>b * params.outBatch + <usize>h * params.outHead + <usize>q0 * params.outRow) << 2);
+  const out = params.out
+    + ((<usize>b * params.outBatch + <usize>h * params.outHead + <usize>q0 * params.outRow) << 2);
   const lse: usize = params.lse == 0 ? 0 : params.lse + (<usize>((b * params.numHeads + h) * params.lq + q0) << 2);
   for (let r = 0, panel = params.scratch; r < rows; r += NR, panel += panelBytes(params.d, params.dv)) {
     const count = min(NR, rows - r);
     closeSums(panel, params.sinks == 0 ? -Infinity : f32.load(params.sinks + (<usize>h << 2)));
-    finishPanel(params, panel, out + (<usize>r) * outRow, outRow, count);
-    if (lse != 0) storeLse(panel, lse + ((<usize>r) << 2), count);
+    finishPanel(params, panel, out + <usize>r * outRow, outRow, count);
+    if (lse != 0) storeLse(panel, lse + (<usize>r << 2), count);
   }
 }
 
@@ -105,13 +107,8 @@ function startPanels(params: AttentionParams, q: usize, rows: i32): void {
   const rowQ = <usize>params.queryRow << 2;
   let panel = params.scratch;
   for (let r = 0; r < rows; r += NR) {
-    const none = f32x4.splat(-Infinity), zero = f32x4.splat(0);
-    v128.store(panel + ROW_MAX, none);
-    v128.store(panel + ROW_MAX, none, 16);
-    v128.store(panel + ROW_SUM, zero);
-    v128.store(panel + ROW_SUM, zero, 16);
-    store<i32>(panel + STARTED, 0);
-    packRows(params.d, min(NR, rows - r), params.scale, q + (<usize>r) * rowQ, rowQ, panel + STATS_BYTES);
+    startStats(panel);
+    packRows(params.d, min(NR, rows - r), params.scale, q + <usize>r * rowQ, rowQ, panel + STATS_BYTES);
     panel += panelBytes(params.d, params.dv);
   }
 }
@@ -123,7 +120,7 @@ function attendKeys(
   const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
   const step = panelBytes(params.d, params.dv);
   const tile = params.scratch + PANELS * step, bias = tile + TILE_BYTES;
-  const maskRow = (<usize>params.maskRow) << (params.maskKind == MASK_ADDITIVE ? 2 : 0);
+  const maskRow = <usize>params.maskRow << (params.maskKind == MASK_ADDITIVE ? 2 : 0);
   let finite = -1; // whether the block of V holds no NaN or Infinity: asked at most once, by a partial panel
   for (let r = 0, panel = params.scratch; r < rows; r += NR, panel += step) {
     const count = min(NR, rows - r);
@@ -131,21 +128,19 @@ function attendKeys(
     const end = min(k1, endKey(params, position + r + count - 1, k1));
     if (begin >= end) continue;
     const mixed = firstMixed(params, slope, position + r, count, begin, end);
-    const visible = mixed == end ? FULL : maskTile(params, mask + (<usize>r) * maskRow, slope, position + r, count, mixed, end, bias);
+    const visible = mixed == end
+      ? FULL
+      : maskTile(params, mask + <usize>r * maskRow, slope, position + r, count, mixed, end, bias);
     if (visible == EMPTY && mixed == begin) continue;
-    const values = v + (<usize>begin) * rowV;
     const outT = panel + STATS_BYTES + (<usize>params.d << 5);
     const mixedTile = tile + (<usize>(mixed - begin) << 5);
     scoreBlock(params, k, rowK, begin, visible == FULL ? end : mixed, end, panel, tile);
     if (visible != FULL) addBias(end - mixed, mixedTile, bias, panel);
     softmaxTile(end - begin, tile, panel);
-    if (visible != FULL && finite < 0) finite = allFinite(k1 - k0, params.dv, v + (<usize>k0) * rowV, rowV) ? 1 : 0;
-    if (visible == FULL || finite == 1) {
-      accumulate(end - begin, params.dv, values, rowV, panel, tile, outT);
-    } else {
-      markRemoved(end - mixed, mixedTile, bias);
-      accumulateGuarded(end - begin, params.dv, values, rowV, panel, tile, outT);
-    }
+    if (visible != FULL && finite < 0) finite = allFinite(k1 - k0, params.dv, v + <usize>k0 * rowV, rowV) ? 1 : 0;
+    const guarded = visible != FULL && finite == 0;
+    if (guarded) markRemoved(end - mixed, mixedTile, bias);
+    accumulate(guarded, end - begin, params.dv, v + <usize>begin * rowV, rowV, panel, tile, outT);
     store<i32>(panel + STARTED, 1);
   }
 }
@@ -162,8 +157,9 @@ function scoreBlock(
   const capped = params.softcap > 0;
   const whole = mixed - begin, mixedTile = tile + (<usize>whole << 5);
   const qT = stats + STATS_BYTES;
-  if (whole > 0) scores(whole, params.d, k + (<usize>begin) * rowK, rowK, qT, tile, stats + (capped ? UNUSED_MAX : NEXT_MAX));
-  if (mixed < end) scores(end - mixed, params.d, k + (<usize>mixed) * rowK, rowK, qT, mixedTile, stats + UNUSED_MAX);
+  const wholeMaxima = stats + (capped ? UNUSED_MAX : NEXT_MAX);
+  if (whole > 0) scores(whole, params.d, k + <usize>begin * rowK, rowK, qT, tile, wholeMaxima);
+  if (mixed < end) scores(end - mixed, params.d, k + <usize>mixed * rowK, rowK, qT, mixedTile, stats + UNUSED_MAX);
   if (!capped) return;
   capScores(params.softcap, tile, <usize>(end - begin) << 5);
   takeMaxima(whole, tile, stats);
@@ -175,96 +171,25 @@ function scores(keys: i32, d: i32, k: usize, rowK: usize, qT: usize, tile: usize
   panel(ROWS, SCORES, keys, d, k, rowK, 4, qT, 32, tile, 32, 8, none, none, false, maxima);
 }
 
-/** outT[column][8] = outT * rescale + V^T weights; the first block of keys stores without reading. */
-function accumulate(keys: i32, dv: i32, v: usize, rowV: usize, stats: usize, weights: usize, outT: usize): void {
+/**
+ * outT[column][8] = outT * rescale + V^T weights; the first block of keys stores without reading. `guarded` where V
+ * holds NaN or Infinity and some keys are masked for some rows only.
+ */
+function accumulate(
+  guarded: bool, keys: i32, dv: i32, v: usize, rowV: usize, stats: usize, weights: usize, outT: usize,
+): void {
   const r0 = v128.load(stats + RESCALE_BY), r1 = v128.load(stats + RESCALE_BY, 16);
   const reads = load<i32>(stats + STARTED) != 0;
-  panel(COLUMNS, RESCALE, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, reads, 0);
+  if (guarded) guardedPanel(dv, keys, v, rowV, weights, outT, 32, r0, r1, reads);
+  else panel(COLUMNS, RESCALE, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, reads, 0);
 }
 
-/** The same where V holds NaN or Infinity and some keys are masked for some rows only. */
-function accumulateGuarded(keys: i32, dv: i32, v: usize, rowV: usize, stats: usize, weights: usize, outT: usize): void {
-  const r0 = v128.load(stats + RESCALE_BY), r1 = v128.load(stats + RESCALE_BY, 16);
-  const reads = load<i32>(stats + STARTED) != 0;
-  guardedPanel(dv, keys, v, rowV, weights, outT, 32, r0, r1, reads);
-}
-
-/** Takes the scores of a tile into NEXT_MAX. */
-function takeMaxima(keys: i32, tile: usize, stats: usize): void {
-  let m0 = v128.load(stats + NEXT_MAX), m1 = v128.load(stats + NEXT_MAX, 16);
-  for (let k = 0; k < keys; ++k, tile += 32) {
-    m0 = f32x4.pmax(m0, v128.load(tile));
-    m1 = f32x4.pmax(m1, v128.load(tile, 16));
-  }
-  v128.store(stats + NEXT_MAX, m0);
-  v128.store(stats + NEXT_MAX, m1, 16);
-}
-
-/** Adds the bias and takes in the maxima. A removed key becomes -Infinity by selection, so NaN behind a mask is gone. */
-function addBias(keys: i32, tile: usize, bias: usize, stats: usize): void {
-  const removed = f32x4.splat(-Infinity);
-  for (let at: usize = 0; at < <usize>keys << 5; at += 16) {
-    const b = v128.load(bias + at);
-    v128.store(tile + at, v128.bitselect(removed, f32x4.add(v128.load(tile + at), b), f32x4.eq(b, removed)));
-  }
-  takeMaxima(keys, tile, stats);
-}
-
-/** -Infinity (no key so far) as 0, so that -Infinity - max is -Infinity and never NaN. */
-@inline
-function finiteMax(m: v128): v128 {
-  return v128.andnot(m, f32x4.eq(m, f32x4.splat(-Infinity)));
-}
-
-/** Scores to weights in place, by the running maximum of each lane. A NaN score makes its lane's sum NaN, and so the row. */
-function softmaxTile(keys: i32, tile: usize, stats: usize): void {
-  const old0 = v128.load(stats + ROW_MAX), old1 = v128.load(stats + ROW_MAX, 16);
-  const next0 = v128.load(stats + NEXT_MAX), next1 = v128.load(stats + NEXT_MAX, 16);
-  const m0 = finiteMax(next0), m1 = finiteMax(next1);
-  let s0 = f32x4.splat(0), s1 = s0;
-  for (let k = 0; k < keys; ++k, tile += 32) {
-    expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT);
-    s0 = f32x4.add(s0, v128.load(tile));
-    s1 = f32x4.add(s1, v128.load(tile, 16));
-  }
-  const r0 = expNonPositive(f32x4.sub(old0, m0), SMALLEST_WEIGHT), r1 = expNonPositive(f32x4.sub(old1, m1), SMALLEST_WEIGHT);
-  v128.store(stats + ROW_MAX, next0);
-  v128.store(stats + ROW_MAX, next1, 16);
-  v128.store(stats + ROW_SUM, fma(v128.load(stats + ROW_SUM), r0, s0));
-  v128.store(stats + ROW_SUM, fma(v128.load(stats + ROW_SUM, 16), r1, s1), 16);
-  v128.store(stats + RESCALE_BY, r0);
-  v128.store(stats + RESCALE_BY, r1, 16);
-}
-
-/** Makes the weights of removed keys -0 (see GUARDED in microkernel.ts). */
-function markRemoved(keys: i32, weights: usize, bias: usize): void {
-  for (const end = weights + (<usize>keys << 5); weights < end; weights += 16, bias += 16) {
-    const removed = f32x4.eq(v128.load(bias), f32x4.splat(-Infinity));
-    v128.store(weights, v128.or(v128.load(weights), v128.and(f32x4.splat(-0.0), removed)));
-  }
-}
-
-/** Takes the sink (-Infinity: none) into maximum and sum, and leaves in RESCALE_BY the factor that finishes out^T. */
-function closeSums(stats: usize, sink: f32): void {
-  for (let half: usize = 0; half < 32; half += 16) {
-    const at = stats + half;
-    const rowMax = v128.load(at + ROW_MAX), rowSum = v128.load(at + ROW_SUM);
-    const next = f32x4.pmax(rowMax, f32x4.splat(sink)), m = finiteMax(next);
-    const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(rowMax, m), SMALLEST_NORMAL);
-    const sum = fma(rowSum, kept, expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL));
-    const inverse = v128.andnot(f32x4.div(f32x4.splat(1), sum), f32x4.eq(sum, f32x4.splat(0))); // 0: a row without keys
-    v128.store(at + ROW_MAX, next);
-    v128.store(at + ROW_SUM, sum);
-    v128.store(at + RESCALE_BY, f32x4.mul(kept, inverse));
-  }
-}
-
-/** Divides by the sums and transposes the panel's out^T into `count` rows of out; zeros where no block of keys was seen. */
+/** Divides by the sums and transposes the panel's out^T into `count` rows of out; zeros where no key was seen. */
 function finishPanel(params: AttentionParams, panel: usize, out: usize, outRow: usize, count: i32): void {
   const outT = panel + STATS_BYTES + (<usize>params.d << 5);
   const dv = params.dv;
   if (load<i32>(panel + STARTED) == 0) {
-    for (let i = 0; i < count; ++i) memory.fill(out + (<usize>i) * outRow, 0, <usize>dv << 2);
+    for (let i = 0; i < count; ++i) memory.fill(out + <usize>i * outRow, 0, <usize>dv << 2);
     return;
   }
   for (let half: usize = 0; half < 2 && <i32>half * 4 < count; ++half) {
@@ -274,9 +199,9 @@ function finishPanel(params: AttentionParams, panel: usize, out: usize, outRow: 
     const to = out + (half << 2) * outRow;
     let c = 0;
     if (lanes == 4) {
-      for (; c + 4 <= dv; c += 4) finishSquare(from + ((<usize>c) << 5), to + ((<usize>c) << 2), outRow, inverse);
+      for (; c + 4 <= dv; c += 4) finishSquare(from + (<usize>c << 5), to + (<usize>c << 2), outRow, inverse);
     }
-    for (; c < dv; ++c) finishColumn(from + ((<usize>c) << 5), to + ((<usize>c) << 2), outRow, inverse, lanes);
+    for (; c < dv; ++c) finishColumn(from + (<usize>c << 5), to + (<usize>c << 2), outRow, inverse, lanes);
   }
 }
 
@@ -302,7 +227,7 @@ function finishColumn(from: usize, to: usize, outRow: usize, inverse: v128, lane
 /** lse of the panel's rows: -Infinity + log 0 = -Infinity where there is no key and no sink. */
 function storeLse(stats: usize, lse: usize, count: i32): void {
   for (let i = 0; i < count; ++i) {
-    const at = (<usize>i) << 2;
+    const at = <usize>i << 2;
     f32.store(lse + at, <f32>(<f64>f32.load(stats + ROW_MAX + at) + log(f32.load(stats + ROW_SUM + at))));
   }
 }

@@ -1,41 +1,54 @@
 // Tuning constants, all of them. Exported as Wasm globals, so TypeScript reads them and never repeats them.
-// No @inline here: re-exporting an @inline constant crashes asc 0.28.20.
+// Each names the bench that chose it. No @inline here: re-exporting an @inline constant crashes asc 0.28.20.
 
 /**
- * Rows of a register tile. MR x NR/4 accumulators, NR/4 columns vectors and one broadcast must fit
- * the 15 xmm registers an engine can allocate on x86-64 (the 16th is its scratch): 5*2 + 2 + 1 = 13.
+ * Rows of a register tile. MR x NR/4 accumulators, NR/4 vectors of B and one broadcast must fit the 15 xmm registers an
+ * engine can allocate on x86-64 (the 16th is its scratch): 5*2 + 2 + 1 = 13, and 6*2 + 2 + 1 = 15 in the relaxed build,
+ * whose fused multiply-add needs no register for the product. npm run bench -- gemm
  */
 export const MR: i32 = ASC_FEATURE_RELAXED_SIMD ? 6 : 5;
 
-/** Columns of a register tile: two 128-bit vectors. */
+/** Columns of a register tile: two 128-bit vectors. Not a knob: the kernels spell it as 8, 16, 32 and << 5. */
 export const NR: i32 = 8;
 
-/** Depth of a packed panel of B: KC x NR floats = 8 KiB, a sixth of a 48 KiB L1 cache. */
+/** Depth of a packed panel of B: KC x NR floats = 8 KiB, a sixth of a 48 KiB L1 cache. npm run bench -- gemm */
 export const KC: i32 = 256;
 
-/** Rows of A walked while one panel of B stays in L1: MC x KC floats = 120 KiB of L2. */
+/** Rows of A walked while one panel of B stays in L1: MC x KC floats = 120 KiB of L2. npm run bench -- gemm */
 export const MC: i32 = 120;
 
-/** Columns of B packed at once: KC x NC floats = 1 MiB, half of a 2 MiB L2 cache. */
+/** Columns of B packed at once: KC x NC floats = 1 MiB, half of a 2 MiB L2 cache. npm run bench -- gemm */
 export const NC: i32 = 1024;
 
-/** Up to this many elements (64 KiB) B is read in place when its rows are contiguous: packing would not pay. */
+/**
+ * Up to this many elements (64 KiB) B is read in place when its rows are contiguous: packing would not pay.
+ * npm run bench -- gemm
+ */
 export const DIRECT_SIZE: i32 = 16384;
 
-/** Up to this many rows of A, B is read once where it stands. */
+/** Up to this many rows of A, B is read once where it stands. npm run bench -- gemm */
 export const FEW_ROWS: i32 = 32;
 
-/** Sums of few rows kept at a time: 16 KiB, a third of L1. */
+/** Sums of few rows kept at a time: 16 KiB, a third of L1. npm run bench -- gemm */
 export const FEW_ROWS_SUMS: i32 = 4096;
 
-/** Query rows that share one pass over the keys: BLOCK_Q/NR panels reuse a block of K and V while it is in cache. */
+/**
+ * Query rows that share one pass over the keys: BLOCK_Q/NR panels reuse a block of K and V while it is in cache.
+ * npm run bench -- attention
+ */
 export const BLOCK_Q: i32 = 64;
 
-/** Keys of one step of the online softmax: a multiple of MR (5, 6), NR and the 16 keys of dotRows; scores and bias, BLOCK_K x NR floats each, stay in L1. 120 and 144 cost 2 to 5 % more. */
+/**
+ * Keys of one step of the online softmax: a multiple of MR (5, 6), NR and the 16 keys of dotRows; scores and bias,
+ * BLOCK_K x NR floats each, stay in L1. 120 and 144 cost 2 to 5 % more. npm run bench -- attention
+ */
 export const BLOCK_K: i32 = 240;
 
-/** Up to this many queries a head goes without tiles of 8 queries, half of which would be empty. */
+/** Up to this many queries a head goes without tiles of 8, half of which would be empty. npm run bench -- attention */
 export const FEW_QUERIES: i32 = 4;
 
-/** Bytes that a kernel may read, never write, past the end of a tensor: one partial vector pair. */
+/**
+ * Bytes that a kernel may read, never write, past the end of a tensor. The most that one does is 28; this is a whole
+ * block of the allocator.
+ */
 export const READ_SLACK: i32 = 64;

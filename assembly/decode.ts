@@ -1,6 +1,6 @@
 // Attention for few queries (lq <= FEW_QUERIES), as in decoding: bound by reading K and V, each of which is read once.
 //
-// The same result as attention.ts, bit for bit: every row takes its scores, maxima, sums and products in the same order.
+// The result of attention.ts, bit for bit: every row takes its scores, maxima, sums and products in the same order.
 // Rows are the queries of all heads that share one key/value head: row r is head hKv * group + r / lq, query r % lq.
 // Scores are kept [row][key]: lanes are keys, K is transposed in registers, V is added by rows (few-rows.ts).
 // Work range [begin, end): items b * numKvHeads + hKv.
@@ -12,10 +12,10 @@ import { log } from "./log";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskTile } from "./mask";
 import { AttentionParams, MASK_ADDITIVE } from "./params";
 import { allFinite, fma, hmax, loadPartial, storePartial } from "./simd";
-import { capScores } from "./tanh";
+import { capScores } from "./softcap";
 
-@inline const SCORES_BYTES: usize = (<usize>BLOCK_K) << 2;
-@inline const BIAS_BYTES: usize = (<usize>BLOCK_K) << 5;
+@inline const SCORES_BYTES: usize = <usize>BLOCK_K << 2;
+@inline const BIAS_BYTES: usize = <usize>BLOCK_K << 5;
 
 // Statistics of a row, 16 bytes.
 @inline const STATS_BYTES: usize = 16;
@@ -25,7 +25,7 @@ import { capScores } from "./tanh";
 /** Bytes of a row of `n` floats, rounded up to whole vectors. */
 @inline
 function rowBytes(n: i32): usize {
-  return (<usize>(n + 3 & ~3)) << 2;
+  return <usize>((n + 3) & ~3) << 2;
 }
 
 /** Bytes of scratch for `rows` rows: of each the scaled query, scores, statistics, output and one block's output. */
@@ -42,29 +42,29 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
   const group = params.numHeads / params.numKvHeads;
   const rows = group * params.lq, d = params.d, dv = params.dv;
   const query = params.scratch;
-  const scores = query + (<usize>rows) * rowBytes(d);
-  const stats = scores + (<usize>rows) * SCORES_BYTES;
-  const sums = stats + (<usize>rows) * STATS_BYTES;
-  const block = sums + (<usize>rows) * rowBytes(dv);
-  const bias = block + (<usize>rows) * rowBytes(dv);
+  const scores = query + <usize>rows * rowBytes(d);
+  const stats = scores + <usize>rows * SCORES_BYTES;
+  const sums = stats + <usize>rows * STATS_BYTES;
+  const block = sums + <usize>rows * rowBytes(dv);
+  const bias = block + <usize>rows * rowBytes(dv);
   const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << 2);
   const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << 2);
   const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
-  const position = load<i32>(params.queryOffsets + ((<usize>b) << 2));
-  const kvLength = load<i32>(params.kvLengths + ((<usize>b) << 2));
+  const position = load<i32>(params.queryOffsets + (<usize>b << 2));
+  const kvLength = load<i32>(params.kvLengths + (<usize>b << 2));
   assert(0 <= kvLength && kvLength <= params.lk, "attention: kvLengths must be from 0 to lk");
 
   startRows(params, b, hKv * group, rows, query, stats, sums);
   const first = firstKey(params, position), last = endKey(params, position + params.lq - 1, kvLength);
   for (let from = first; from < last;) { // to the end of the block that `from` is in
     const to = min(from - from % BLOCK_K + BLOCK_K, last), keys = to - from;
-    const values = v + (<usize>from) * rowV;
-    dotRows(rows, keys, d, query, rowBytes(d), k + (<usize>from) * rowK, rowK, scores, SCORES_BYTES);
-    if (params.softcap > 0) capScores(params.softcap, scores, <usize>rows * SCORES_BYTES);
+    const values = v + <usize>from * rowV;
+    dotRows(rows, keys, d, query, rowBytes(d), k + <usize>from * rowK, rowK, scores, SCORES_BYTES);
     let whole = true;
     for (let g = 0; g < group; ++g) {
       const at = <usize>(g * params.lq);
-      const full = weighHead(params, b, hKv * group + g, position, from, to, scores + at * SCORES_BYTES, stats + at * STATS_BYTES, bias);
+      const s = scores + at * SCORES_BYTES;
+      const full = weighHead(params, b, hKv * group + g, position, from, to, s, stats + at * STATS_BYTES, bias);
       whole = whole && full;
     }
     if (whole || allFinite(keys, dv, values, rowV)) {
@@ -78,9 +78,9 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
   finishRows(params, b, hKv * group, rows, stats, sums);
 }
 
-/** Row r of [batch, heads, lq] storage: its head and query. */
+/** Bytes from the start of [batch, heads, lq] storage to row r of this file: its head and query. */
 @inline
-function rowOffset(params: AttentionParams, b: i32, h0: i32, r: i32, batch: i32, head: i32, row: i32): usize {
+function queryRowOffset(params: AttentionParams, b: i32, h0: i32, r: i32, batch: i32, head: i32, row: i32): usize {
   return (<usize>b * batch + <usize>(h0 + r / params.lq) * head + <usize>(r % params.lq) * row) << 2;
 }
 
@@ -88,7 +88,7 @@ function rowOffset(params: AttentionParams, b: i32, h0: i32, r: i32, batch: i32,
 function startRows(params: AttentionParams, b: i32, h0: i32, rows: i32, query: usize, stats: usize, sums: usize): void {
   const factor = f32x4.splat(params.scale), zero = f32x4.splat(0);
   for (let r = 0; r < rows; ++r, stats += STATS_BYTES) {
-    const q = params.query + rowOffset(params, b, h0, r, params.queryBatch, params.queryHead, params.queryRow);
+    const q = params.query + queryRowOffset(params, b, h0, r, params.queryBatch, params.queryHead, params.queryRow);
     for (let c: usize = 0; c < rowBytes(params.d); c += 16, query += 16) {
       v128.store(query, f32x4.mul(factor, v128.load(q + c))); // lanes past d are never read
     }
@@ -110,21 +110,22 @@ function weighHead(
       removeRow(to - from, scores, stats);
       continue;
     }
-    if (visible != FULL) addBias(to - from, scores, bias + ((<usize>i) << 2));
+    if (params.softcap > 0) capScores(params.softcap, scores, rowBytes(to - from));
+    if (visible != FULL) addBiasToRow(to - from, scores, bias + (<usize>i << 2));
     softmaxRow(to - from, scores, stats);
-    if (visible != FULL) markRemoved(to - from, scores, bias + ((<usize>i) << 2));
+    if (visible != FULL) markRemovedInRow(to - from, scores, bias + (<usize>i << 2));
   }
   return visible == FULL;
 }
 
 /** No key of the block: weights -0 (see GUARDED in microkernel.ts), statistics as they are. */
 function removeRow(keys: i32, scores: usize, stats: usize): void {
-  for (let j = 0; j < keys; ++j) f32.store(scores + ((<usize>j) << 2), -0.0);
+  for (let j = 0; j < keys; ++j) f32.store(scores + (<usize>j << 2), -0.0);
   f32.store(stats + RESCALE_BY, 1);
 }
 
 /** Adds one lane of the bias tile; a removed key becomes -Infinity by selection, whatever its score. */
-function addBias(keys: i32, scores: usize, bias: usize): void {
+function addBiasToRow(keys: i32, scores: usize, bias: usize): void {
   for (let j = 0; j < keys; ++j, scores += 4, bias += 32) {
     const value = f32.load(bias);
     f32.store(scores, value == -Infinity ? value : f32.load(scores) + value);
@@ -132,7 +133,7 @@ function addBias(keys: i32, scores: usize, bias: usize): void {
 }
 
 /** Sets the sign of the weights whose bias is -Infinity. */
-function markRemoved(keys: i32, weights: usize, bias: usize): void {
+function markRemovedInRow(keys: i32, weights: usize, bias: usize): void {
   for (let j = 0; j < keys; ++j, weights += 4, bias += 32) {
     if (f32.load(bias) == -Infinity) f32.store(weights, -0.0);
   }
@@ -141,10 +142,10 @@ function markRemoved(keys: i32, weights: usize, bias: usize): void {
 /** Scores to weights by the running maximum; the sum runs over the keys in order. */
 function softmaxRow(keys: i32, scores: usize, stats: usize): void {
   const old = f32.load(stats), none = f32x4.splat(-Infinity);
-  for (let j = keys; j & 7; ++j) f32.store(scores + ((<usize>j) << 2), -Infinity); // whole vectors: weights of 0
+  for (let j = keys; j & 7; ++j) f32.store(scores + (<usize>j << 2), -Infinity); // whole vectors: weights of 0
   let m0 = f32x4.splat(old), m1 = none;
   for (let j = 0; j < keys; j += NR) {
-    const at = scores + ((<usize>j) << 2);
+    const at = scores + (<usize>j << 2);
     m0 = f32x4.pmax(m0, v128.load(at));
     m1 = f32x4.pmax(m1, v128.load(at, 16));
   }
@@ -152,11 +153,11 @@ function softmaxRow(keys: i32, scores: usize, stats: usize): void {
   f32.store(stats, rowMax);
   const m = f32x4.splat(rowMax == -Infinity ? 0 : rowMax); // so that -Infinity - max is -Infinity and never NaN
   for (let j = 0; j < keys; j += NR) {
-    const at = scores + ((<usize>j) << 2);
+    const at = scores + (<usize>j << 2);
     expSubMaxPair(at, at, m, m, SMALLEST_WEIGHT);
   }
   let sum: f32 = 0;
-  for (let j = 0; j < keys; ++j) sum += f32.load(scores + ((<usize>j) << 2));
+  for (let j = 0; j < keys; ++j) sum += f32.load(scores + (<usize>j << 2));
   const rescale = expNonPositive(f32x4.sub(f32x4.splat(old), m), SMALLEST_WEIGHT);
   const total = fma(f32x4.splat(f32.load(stats + ROW_SUM)), rescale, f32x4.splat(sum));
   f32.store(stats + ROW_SUM, f32x4.extract_lane(total, 0));
@@ -169,8 +170,9 @@ function guardedRows(rows: i32, dv: i32, keys: i32, weights: usize, v: usize, ro
     for (let c: usize = 0; c < rowBytes(dv); c += 16, block += 16) {
       let sum = f32x4.splat(0);
       for (let j = 0; j < keys; ++j) {
-        const weight = weights + ((<usize>j) << 2);
-        if (load<i32>(weight) != i32.MIN_VALUE) sum = fma(v128.load32_splat(weight), v128.load(v + <usize>j * rowV + c), sum);
+        const weight = weights + (<usize>j << 2);
+        if (load<i32>(weight) == i32.MIN_VALUE) continue;
+        sum = fma(v128.load32_splat(weight), v128.load(v + <usize>j * rowV + c), sum);
       }
       v128.store(block, sum);
     }
@@ -187,8 +189,8 @@ function accumulateRows(rows: i32, dv: i32, stats: usize, sums: usize, block: us
   }
 }
 
-/** The row's sum with its sink (-Infinity: none), the maximum updated; RESCALE_BY becomes the factor that finishes it. */
-function closeSum(stats: usize, sink: f32): f32 {
+/** The row's sum with its sink (-Infinity: none), the maximum updated; RESCALE_BY becomes what finishes the row. */
+function closeRowSum(stats: usize, sink: f32): f32 {
   const rowMax = f32.load(stats), next = rowMax < sink ? sink : rowMax;
   const m = f32x4.splat(next == -Infinity ? 0 : next);
   const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(f32x4.splat(rowMax), m), SMALLEST_NORMAL);
@@ -204,15 +206,15 @@ function finishRows(params: AttentionParams, b: i32, h0: i32, rows: i32, stats: 
   const dv = params.dv;
   for (let r = 0; r < rows; ++r, stats += STATS_BYTES, sums += rowBytes(dv)) {
     const sink: f32 = params.sinks == 0 ? -Infinity : f32.load(params.sinks + (<usize>(h0 + r / params.lq) << 2));
-    const rowSum = closeSum(stats, sink);
+    const rowSum = closeRowSum(stats, sink);
     const factor = v128.load32_splat(stats + RESCALE_BY);
-    const out = params.out + rowOffset(params, b, h0, r, params.outBatch, params.outHead, params.outRow);
+    const out = params.out + queryRowOffset(params, b, h0, r, params.outBatch, params.outHead, params.outRow);
     let c = 0;
     for (; c + 4 <= dv; c += 4) {
-      const at = (<usize>c) << 2;
+      const at = <usize>c << 2;
       v128.store(out + at, f32x4.mul(v128.load(sums + at), factor));
     }
-    const at = (<usize>c) << 2;
+    const at = <usize>c << 2;
     if (c < dv) storePartial(out + at, f32x4.mul(loadPartial(sums + at, dv - c, factor), factor), dv - c);
     if (params.lse != 0) {
       const to = params.lse + (<usize>((b * params.numHeads + h0) * params.lq + r) << 2);

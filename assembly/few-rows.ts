@@ -7,7 +7,7 @@
 //   dotRows: B(p, j) at b + j * rowB + 4 p, op(B) a transpose (scores Q K^T, weights stored [out, in]). Four rows of B
 //     are transposed in registers, so that lanes are columns of C. A's rows are contiguous (stepA = 4).
 // Reads B up to READ_SLACK past its end. n = 0, m = 0 and k = 0 (C = 0) are fine. No scratch.
-// Order: p ascending from 0, one multiply-add each, so every element has the bits that a tile of the micro-kernel gives.
+// Order: p ascending from 0, one multiply-add each, so every element has the bits that a micro-kernel tile gives it.
 import { fma } from "./simd";
 
 @inline
@@ -112,15 +112,18 @@ function gather(b: usize, r1: usize, r2: usize, r3: usize): v128 {
 }
 
 /**
- * `rows` (1, 2 or 4) rows of A against `groups` times four rows of B: four columns of C for each pair. Both are literals.
- * Rows of B within a group are r1, r2, r3 bytes from its first. rows * groups chains of multiply-adds run side by side;
- * fewer than eight leave the adders waiting (latency 4, two ports), one row of A is bound by memory before that.
+ * `rows` (1 or 4) rows of A against `groups` (1, 2 or 4) times four rows of B: four columns of C for each pair. Both
+ * are literals, and 4 rows take at most 2 groups. Rows of B within a group are r1, r2, r3 bytes from its first.
+ * rows * groups chains of multiply-adds run side by side; fewer than eight leave the adders waiting (latency 4, two
+ * ports), one row of A is bound by memory before that.
  */
 @inline
 function dots(
-  rows: i32, groups: i32, k: i32, a: usize, rowA: usize, b: usize, r1: usize, r2: usize, r3: usize, c: usize, rowC: usize,
+  rows: i32, groups: i32, k: i32, a: usize, rowA: usize, b: usize, r1: usize, r2: usize, r3: usize,
+  c: usize, rowC: usize,
 ): void {
-  let s00 = f32x4.splat(0), s01 = s00, s02 = s00, s03 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+  let s00 = f32x4.splat(0), s01 = s00, s02 = s00, s03 = s00;
+  let s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
   const group = r1 << 2;
   let v0 = s00, v1 = s00, v2 = s00, v3 = s00, lo: v128, hi: v128, t0: v128, t1: v128, t2: v128, t3: v128, g: usize;
   let p = k;
@@ -131,9 +134,11 @@ function dots(
     lo = i32x4.shuffle(v0, v1, 2, 6, 3, 7); hi = i32x4.shuffle(v2, v3, 2, 6, 3, 7);
     t2 = i64x2.shuffle(lo, hi, 0, 2); t3 = i64x2.shuffle(lo, hi, 1, 3);
     s00 = addTransposed(a, t0, t1, t2, t3, s00);
-    if (rows > 1) s10 = addTransposed(a + rowA, t0, t1, t2, t3, s10);
-    if (rows > 2) s20 = addTransposed(a + 2 * rowA, t0, t1, t2, t3, s20);
-    if (rows > 2) s30 = addTransposed(a + 3 * rowA, t0, t1, t2, t3, s30);
+    if (rows > 1) {
+      s10 = addTransposed(a + rowA, t0, t1, t2, t3, s10);
+      s20 = addTransposed(a + 2 * rowA, t0, t1, t2, t3, s20);
+      s30 = addTransposed(a + 3 * rowA, t0, t1, t2, t3, s30);
+    }
     if (groups > 1) {
       g = b + group;
       v0 = v128.load(g); v1 = v128.load(g + r1); v2 = v128.load(g + r2); v3 = v128.load(g + r3);
@@ -142,9 +147,11 @@ function dots(
       lo = i32x4.shuffle(v0, v1, 2, 6, 3, 7); hi = i32x4.shuffle(v2, v3, 2, 6, 3, 7);
       t2 = i64x2.shuffle(lo, hi, 0, 2); t3 = i64x2.shuffle(lo, hi, 1, 3);
       s01 = addTransposed(a, t0, t1, t2, t3, s01);
-      if (rows > 1) s11 = addTransposed(a + rowA, t0, t1, t2, t3, s11);
-      if (rows > 2) s21 = addTransposed(a + 2 * rowA, t0, t1, t2, t3, s21);
-      if (rows > 2) s31 = addTransposed(a + 3 * rowA, t0, t1, t2, t3, s31);
+      if (rows > 1) {
+        s11 = addTransposed(a + rowA, t0, t1, t2, t3, s11);
+        s21 = addTransposed(a + 2 * rowA, t0, t1, t2, t3, s21);
+        s31 = addTransposed(a + 3 * rowA, t0, t1, t2, t3, s31);
+      }
     }
     if (groups > 2) {
       g = b + 2 * group;
@@ -169,16 +176,20 @@ function dots(
     s00 = fma(t0, v0, s00);
     if (groups > 1) s01 = fma(t0, v1, s01);
     if (groups > 2) { s02 = fma(t0, v2, s02); s03 = fma(t0, v3, s03); }
-    if (rows > 1) { t0 = v128.load32_splat(a + rowA); s10 = fma(t0, v0, s10); if (groups > 1) s11 = fma(t0, v1, s11); }
-    if (rows > 2) { t0 = v128.load32_splat(a + 2 * rowA); s20 = fma(t0, v0, s20); if (groups > 1) s21 = fma(t0, v1, s21); }
-    if (rows > 2) { t0 = v128.load32_splat(a + 3 * rowA); s30 = fma(t0, v0, s30); if (groups > 1) s31 = fma(t0, v1, s31); }
+    if (rows > 1) {
+      t0 = v128.load32_splat(a + rowA); s10 = fma(t0, v0, s10); if (groups > 1) s11 = fma(t0, v1, s11);
+      t0 = v128.load32_splat(a + 2 * rowA); s20 = fma(t0, v0, s20); if (groups > 1) s21 = fma(t0, v1, s21);
+      t0 = v128.load32_splat(a + 3 * rowA); s30 = fma(t0, v0, s30); if (groups > 1) s31 = fma(t0, v1, s31);
+    }
   }
   v128.store(c, s00);
   if (groups > 1) v128.store(c, s01, 16);
   if (groups > 2) { v128.store(c, s02, 32); v128.store(c, s03, 48); }
-  if (rows > 1) { v128.store(c + rowC, s10); if (groups > 1) v128.store(c + rowC, s11, 16); }
-  if (rows > 2) { v128.store(c + 2 * rowC, s20); if (groups > 1) v128.store(c + 2 * rowC, s21, 16); }
-  if (rows > 2) { v128.store(c + 3 * rowC, s30); if (groups > 1) v128.store(c + 3 * rowC, s31, 16); }
+  if (rows > 1) {
+    v128.store(c + rowC, s10); if (groups > 1) v128.store(c + rowC, s11, 16);
+    v128.store(c + 2 * rowC, s20); if (groups > 1) v128.store(c + 2 * rowC, s21, 16);
+    v128.store(c + 3 * rowC, s30); if (groups > 1) v128.store(c + 3 * rowC, s31, 16);
+  }
 }
 
 export function dotRows(
@@ -199,7 +210,9 @@ export function dotRows(
 }
 
 /** Columns from j on, four at a time; lanes past the last row of B repeat it. */
-function dotEdge(m: i32, j: i32, n: i32, k: i32, a: usize, rowA: usize, b: usize, rowB: usize, c: usize, rowC: usize): void {
+function dotEdge(
+  m: i32, j: i32, n: i32, k: i32, a: usize, rowA: usize, b: usize, rowB: usize, c: usize, rowC: usize,
+): void {
   for (; j < n; j += 4) {
     const last = n - 1 - j;
     const r1 = <usize>min(1, last) * rowB, r2 = <usize>min(2, last) * rowB, r3 = <usize>min(3, last) * rowB;

@@ -1,6 +1,7 @@
 // The export list is the ABI.
 //
-// 1. A pointer is a byte address (usize; `>>> 0` in JavaScript), 16-byte aligned unless said otherwise. Strides count elements.
+// 1. A pointer is a byte address (usize; `>>> 0` in JavaScript). Tensors are 4-byte aligned, a boolean mask is bytes,
+//    scratch and params are 16-byte aligned. Strides count elements.
 // 2. Dense kernels take BLAS order (m, n, k, alpha, a, .., b, .., beta, c, ldc); beta = 0 never reads C.
 // 3. Attention takes one AttentionParams*; its field offsets are exported here from the compiler.
 // 4. Each kernel's header states what it reads, writes and needs as scratch; `..ScratchBytes` computes the latter.
@@ -10,7 +11,8 @@
 // 8. The module imports nothing (the debug build: env.abort, for its assertions).
 import { AttentionParams } from "./params";
 
-export { MR, NR, KC, MC, NC, BLOCK_Q, BLOCK_K, READ_SLACK } from "./config";
+export { MR, NR, KC, MC, NC, DIRECT_SIZE, FEW_ROWS, FEW_ROWS_SUMS } from "./config";
+export { BLOCK_Q, BLOCK_K, FEW_QUERIES, READ_SLACK } from "./config";
 export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
 export { exp } from "./exp";
 export { scale } from "./scale";
@@ -18,7 +20,7 @@ export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
 
-/** Goes up with every change of this list or of what a part of it means; src/instance.ts takes no other. */
+/** Goes up with every release that changes this list or what a part of it means; src/instance.ts takes no other. */
 export const ABI: i32 = 1;
 
 /** 1 in the build that uses relaxed SIMD. */

@@ -1,7 +1,8 @@
 // log(x) in float64 for the sums of the softmax family: x = 2^e m with m in [sqrt(1/2), sqrt(2)),
 // log x = e ln 2 + 2 atanh(s), s = (m - 1) / (m + 1), |s| <= 0.1716.
 // Accuracy: 1e-15 relative to the larger term, so a result rounded to float32 is rounded once.
-// Ends: 0 gives -Infinity, Infinity and NaN stay, negative numbers give NaN. x is a float32 value, never a subnormal float64.
+// Ends: 0 gives -Infinity, Infinity and NaN stay, negative numbers give NaN. x is a float32 value, so never a subnormal
+// float64.
 const SQRT2: f64 = 1.4142135623730951;
 const LN2: f64 = 0.6931471805599453;
 

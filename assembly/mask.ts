@@ -1,12 +1,14 @@
-// Which keys a query sees. The only file that knows alignment, windows and masks.
+// Which keys a query sees: the only kernel file that knows windows and masks.
 //
-// Query row i of batch b stands at position i + queryOffsets[b]; it sees key j,
-// with a bias of -slope |position - j| (ALiBi) where params.alibiSlopes is given, if
+// Query row i of batch b stands at position i + queryOffsets[b]. It sees key j if
 //   j < kvLengths[b],  position - windowLeft <= j <= position + windowRight,  and the mask lets it.
-// `firstKey`, `endKey` bound the keys of a run of rows. `maskTile` answers for NR rows against [k0, k1):
+// Where params.alibiSlopes is given, -slope |position - j| is added to the score of every key it sees (ALiBi).
+// `firstKey`, `endKey` bound the keys of a run of rows; `firstMixed` is the first of them that needs a tile of bias.
+// `maskTile` answers for up to NR rows against [k0, k1):
 //   EMPTY no row sees any key; FULL every row sees all, with no bias; PARTIAL then bias[k - k0][0..8) holds what is
-//   added to the scores, lanes being rows: -Infinity removes the key, 0 keeps it, another value is the additive mask.
-// Lanes from `count` on (past the last row) repeat the last row. Mask rows are read up to 15 bytes past their end.
+//   added to the scores, lanes being rows: -Infinity removes the key, 0 keeps it, another value is mask plus ALiBi.
+// Lanes from `count` on (past the last row) repeat the last row. Boolean mask rows are read up to 3 bytes past their
+// end, additive ones exactly.
 import { AttentionParams, MASK_ADDITIVE, MASK_BOOLEAN, MASK_NONE } from "./params";
 
 @inline export const EMPTY: i32 = 0;
@@ -31,8 +33,9 @@ export function alibiSlope(params: AttentionParams, b: i32, h: i32): f32 {
 }
 
 /**
- * First of the keys [k0, k1) that some of the rows at [position, position + count) may not see, or see with a bias: what
- * lies before needs no tile. Under isCausal alone that leaves the last NR keys of a row's blocks.
+ * First of the keys [k0, k1) that some of the rows at [position, position + count) may not see, or see with a bias:
+ * what lies before needs no tile. Under isCausal alone that leaves the keys past the diagonal of the first row, at most
+ * NR - 1 of a panel.
  */
 export function firstMixed(params: AttentionParams, slope: f32, position: i32, count: i32, k0: i32, k1: i32): i32 {
   if (params.maskKind != MASK_NONE || slope != 0 || k0 < position + count - 1 - params.windowLeft) return k0;
@@ -56,25 +59,25 @@ export function maskTile(
 }
 
 function clearTile(keys: i32, bias: usize): void {
-  memory.fill(bias, 0, (<usize>keys) << 5);
+  memory.fill(bias, 0, <usize>keys << 5);
 }
 
 /** Row `lane` of the mask, in bytes; lanes past the last row repeat it. */
 @inline
-function rowOffset(params: AttentionParams, lane: i32, count: i32, elementBytes: usize): usize {
-  return (<usize>min(lane, count - 1)) * params.maskRow * elementBytes;
+function maskRowOffset(params: AttentionParams, lane: i32, count: i32, elementBytes: usize): usize {
+  return <usize>min(lane, count - 1) * params.maskRow * elementBytes;
 }
 
 /** Copies the mask of 8 rows, transposed, into the tile. */
 function loadMask(params: AttentionParams, mask: usize, count: i32, k0: i32, k1: i32, bias: usize): void {
   const elementBytes: usize = params.maskKind == MASK_ADDITIVE ? 4 : 1;
-  const start = mask + (<usize>k0) * params.maskColumn * elementBytes;
+  const start = mask + <usize>k0 * params.maskColumn * elementBytes;
   for (let half = 0; half < 8; half += 4) {
-    const r0 = start + rowOffset(params, half, count, elementBytes);
-    const r1 = start + rowOffset(params, half + 1, count, elementBytes);
-    const r2 = start + rowOffset(params, half + 2, count, elementBytes);
-    const r3 = start + rowOffset(params, half + 3, count, elementBytes);
-    const to = bias + ((<usize>half) << 2);
+    const r0 = start + maskRowOffset(params, half, count, elementBytes);
+    const r1 = start + maskRowOffset(params, half + 1, count, elementBytes);
+    const r2 = start + maskRowOffset(params, half + 2, count, elementBytes);
+    const r3 = start + maskRowOffset(params, half + 3, count, elementBytes);
+    const to = bias + (<usize>half << 2);
     if (params.maskColumn == 0) repeatColumn(params.maskKind, r0, r1, r2, r3, k1 - k0, to);
     else if (params.maskKind == MASK_BOOLEAN) transposeBoolean(r0, r1, r2, r3, k1 - k0, to);
     else transposeAdditive(r0, r1, r2, r3, k1 - k0, to);
@@ -122,7 +125,7 @@ function transposeBoolean(r0: usize, r1: usize, r2: usize, r3: usize, keys: i32,
 
 function transposeAdditive(r0: usize, r1: usize, r2: usize, r3: usize, keys: i32, to: usize): void {
   for (let k = 0; k < keys; ++k, to += 32) {
-    const at = (<usize>k) << 2;
+    const at = <usize>k << 2;
     let v = v128.load32_zero(r0 + at);
     v = v128.load32_lane(r1 + at, v, 1);
     v = v128.load32_lane(r2 + at, v, 2);
@@ -143,7 +146,8 @@ function addAlibi(slope: f32, position: i32, count: i32, k0: i32, k1: i32, bias:
   const factor = f32x4.splat(-slope);
   for (let k = k0; k < k1; ++k, bias += 32) {
     const j = i32x4.splat(k);
-    const d0 = f32x4.convert_i32x4_s(i32x4.abs(i32x4.sub(p0, j))), d1 = f32x4.convert_i32x4_s(i32x4.abs(i32x4.sub(p1, j)));
+    const d0 = f32x4.convert_i32x4_s(i32x4.abs(i32x4.sub(p0, j)));
+    const d1 = f32x4.convert_i32x4_s(i32x4.abs(i32x4.sub(p1, j)));
     v128.store(bias, f32x4.add(v128.load(bias), f32x4.mul(factor, d0)));
     v128.store(bias, f32x4.add(v128.load(bias, 16), f32x4.mul(factor, d1)), 16);
   }

@@ -11,9 +11,10 @@
 // GUARDED (RESCALE only): B holds weights, and a weight of -0 marks a masked key: such a lane takes 0 for the value,
 //   so NaN or Infinity behind a mask cannot leak through 0 * NaN.
 // Reads: A exactly, B whole rows of 8 (up to READ_SLACK past a tensor's end). Order: p ascending, one accumulator each.
-// Why this tile: see MR and NR in config.ts. p is unrolled by 4 in ROWS since MR row pointers advance per turn. The order
-//   written here is the order that engines execute: Binaryen's expression nesting is left out of the build (asconfig.json),
-//   since it gathers the four steps of each accumulator into one chain and spills half of them (31 against 40 GFLOP/s).
+// Why this tile: see MR and NR in config.ts. p is unrolled by 4 in ROWS since MR row pointers advance per turn. The
+//   order written here is the order that engines execute: Binaryen's expression nesting is left out of the build
+//   (asconfig.json), since it gathers the four steps of each accumulator into one chain and spills half of them (31
+//   against 40 GFLOP/s).
 import { MR } from "./config";
 import { fma, storePartial } from "./simd";
 
@@ -73,40 +74,43 @@ function tile(
   k: i32, a: usize, rowA: usize, stepA: usize, b: usize, stepB: usize, c: usize, rowC: usize,
   nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
 ): void {
-  let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00, c40 = c00, c41 = c00, c50 = c00, c51 = c00;
+  let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00;
+  let c30 = c00, c31 = c00, c40 = c00, c41 = c00, c50 = c00, c51 = c00;
   let b0: v128, b1: v128, x: v128;
   let p = k;
   if (order == ROWS) {
     let a0 = a, a1 = a + rowA, a2 = a1 + rowA, a3 = a2 + rowA, a4 = a3 + rowA, a5 = a4 + rowA;
-    if (mr == MR) for (; p >= 4; p -= 4) { // smaller tiles are edges: their code stays small instead
-      b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
-      x = v128.load32_splat(a0); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
-      if (mr > 1) { x = v128.load32_splat(a1); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
-      if (mr > 2) { x = v128.load32_splat(a2); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
-      if (mr > 3) { x = v128.load32_splat(a3); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
-      if (mr > 4) { x = v128.load32_splat(a4); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
-      if (mr > 5) { x = v128.load32_splat(a5); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
-      b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
-      x = v128.load32_splat(a0, 4); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
-      if (mr > 1) { x = v128.load32_splat(a1, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
-      if (mr > 2) { x = v128.load32_splat(a2, 4); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
-      if (mr > 3) { x = v128.load32_splat(a3, 4); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
-      if (mr > 4) { x = v128.load32_splat(a4, 4); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
-      if (mr > 5) { x = v128.load32_splat(a5, 4); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
-      b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
-      x = v128.load32_splat(a0, 8); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
-      if (mr > 1) { x = v128.load32_splat(a1, 8); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
-      if (mr > 2) { x = v128.load32_splat(a2, 8); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
-      if (mr > 3) { x = v128.load32_splat(a3, 8); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
-      if (mr > 4) { x = v128.load32_splat(a4, 8); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
-      if (mr > 5) { x = v128.load32_splat(a5, 8); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
-      b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
-      x = v128.load32_splat(a0, 12); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01); a0 += 16;
-      if (mr > 1) { x = v128.load32_splat(a1, 12); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); a1 += 16; }
-      if (mr > 2) { x = v128.load32_splat(a2, 12); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); a2 += 16; }
-      if (mr > 3) { x = v128.load32_splat(a3, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); a3 += 16; }
-      if (mr > 4) { x = v128.load32_splat(a4, 12); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); a4 += 16; }
-      if (mr > 5) { x = v128.load32_splat(a5, 12); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); a5 += 16; }
+    if (mr == MR) { // smaller tiles are edges: their code stays small instead
+      for (; p >= 4; p -= 4) {
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        if (mr > 1) { x = v128.load32_splat(a1); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
+        if (mr > 2) { x = v128.load32_splat(a2); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
+        if (mr > 3) { x = v128.load32_splat(a3); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
+        if (mr > 4) { x = v128.load32_splat(a4); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
+        if (mr > 5) { x = v128.load32_splat(a5); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0, 4); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        if (mr > 1) { x = v128.load32_splat(a1, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
+        if (mr > 2) { x = v128.load32_splat(a2, 4); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
+        if (mr > 3) { x = v128.load32_splat(a3, 4); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
+        if (mr > 4) { x = v128.load32_splat(a4, 4); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
+        if (mr > 5) { x = v128.load32_splat(a5, 4); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0, 8); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        if (mr > 1) { x = v128.load32_splat(a1, 8); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); }
+        if (mr > 2) { x = v128.load32_splat(a2, 8); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); }
+        if (mr > 3) { x = v128.load32_splat(a3, 8); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); }
+        if (mr > 4) { x = v128.load32_splat(a4, 8); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); }
+        if (mr > 5) { x = v128.load32_splat(a5, 8); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0, 12); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01); a0 += 16;
+        if (mr > 1) { x = v128.load32_splat(a1, 12); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); a1 += 16; }
+        if (mr > 2) { x = v128.load32_splat(a2, 12); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); a2 += 16; }
+        if (mr > 3) { x = v128.load32_splat(a3, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); a3 += 16; }
+        if (mr > 4) { x = v128.load32_splat(a4, 12); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); a4 += 16; }
+        if (mr > 5) { x = v128.load32_splat(a5, 12); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); a5 += 16; }
+      }
     }
     for (; p > 0; --p) {
       b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
@@ -156,11 +160,17 @@ function tiles(
     a += <usize>MR * rowA;
     c += <usize>MR * rowC;
   }
-  if (MR == 6 && rows == 5) tile(5, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
-  else if (rows == 4) tile(4, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
-  else if (rows == 3) tile(3, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
-  else if (rows == 2) tile(2, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
-  else if (rows == 1) tile(1, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  if (MR == 6 && rows == 5) {
+    tile(5, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  } else if (rows == 4) {
+    tile(4, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  } else if (rows == 3) {
+    tile(3, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  } else if (rows == 2) {
+    tile(2, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  } else if (rows == 1) {
+    tile(1, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima);
+  }
 }
 
 /** COLUMNS and RESCALE with GUARDED, a row at a time: it is rare. */

@@ -1,8 +1,8 @@
 // Packing of matrix rows into panels of NR = 8 columns, so that the micro-kernel reads them contiguously.
 //
-// packed[p][0..8) = alpha * B(p, j..j+8), k rows; columns past `count` are 0.
-// rows in place:  B(p, j) at b + p * rowB + 4 j     (packColumns)
-// transposed:     B(p, j) at b + j * rowB + 4 p     (packRows; also Q^T of a block of queries)
+// packed[p][0..8) = B(p, j..j+8), k rows; columns past `count` are 0.
+//   packColumns  B(p, j) at b + p * rowB + 4 j: rows in place
+//   packRows     B(p, j) at b + j * rowB + 4 p: transposed, times alpha (also scale * Q^T of a panel of queries)
 // Writes k * 32 bytes at `packed`, 16-byte aligned. Reads b exactly.
 import { loadPartial, storeTransposed4 } from "./simd";
 
@@ -37,7 +37,7 @@ function packFourRows(k: i32, count: i32, alpha: f32, b: usize, rowB: usize, pac
   const factor = f32x4.splat(alpha);
   const b1 = b + rowB, b2 = b1 + rowB, b3 = b2 + rowB;
   for (let p = 0; p < k; p += 4) {
-    const at = (<usize>p) << 2;
+    const at = <usize>p << 2;
     const left = k - p;
     let r0 = zero, r1 = zero, r2 = zero, r3 = zero;
     if (left >= 4) {
@@ -48,8 +48,8 @@ function packFourRows(k: i32, count: i32, alpha: f32, b: usize, rowB: usize, pac
       storeTransposed4(packed + (at << 3), 32, r0, r1, r2, r3);
     } else {
       for (let i = 0; i < left; ++i) {
-        const to = packed + ((at + ((<usize>i) << 2)) << 3);
-        const from = at + ((<usize>i) << 2);
+        const to = packed + ((at + (<usize>i << 2)) << 3);
+        const from = at + (<usize>i << 2);
         v128.store(to, zero);
         if (count > 0) f32.store(to, alpha * f32.load(b + from));
         if (count > 1) f32.store(to, alpha * f32.load(b1 + from), 4);

@@ -1,5 +1,6 @@
 // The one argument of the attention kernel. TypeScript fills it through the offsets that index.ts exports, which the
-// compiler computes, so no offset is written twice; the strides of an operand stand in a row: batch, head, row. Every field is 4 bytes; strides and lengths count elements.
+// compiler computes, so no offset is written twice; the strides of an operand stand in a row: batch, head, row. Every
+// field is 4 bytes; strides and lengths count elements.
 
 @unmanaged
 export class AttentionParams {

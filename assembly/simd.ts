@@ -1,5 +1,5 @@
-// Vector operations the kernels are written in. The only file that knows whether the build has relaxed SIMD:
-// multiply-add is fused where the engine fuses relaxed_madd, and two roundings in the plain build.
+// Vector operations the kernels are written in. This file alone decides whether multiply-add is fused: in the relaxed
+// build where the engine fuses relaxed_madd, never in the plain one, where it is rounded twice.
 
 /** a * b + c. */
 @inline
@@ -58,8 +58,8 @@ export function allFinite(rows: i32, n: i32, v: usize, rowV: usize): bool {
   let sum = zero;
   for (let i = 0; i < rows; ++i, v += rowV) {
     let j = 0;
-    for (; j + 4 <= n; j += 4) sum = f32x4.add(sum, f32x4.mul(v128.load(v + ((<usize>j) << 2)), zero));
-    if (j < n) sum = f32x4.add(sum, f32x4.mul(loadPartial(v + ((<usize>j) << 2), n - j, zero), zero));
+    for (; j + 4 <= n; j += 4) sum = f32x4.add(sum, f32x4.mul(v128.load(v + (<usize>j << 2)), zero));
+    if (j < n) sum = f32x4.add(sum, f32x4.mul(loadPartial(v + (<usize>j << 2), n - j, zero), zero));
   }
   return !v128.any_true(f32x4.ne(sum, sum));
 }
