@@ -1,9 +1,11 @@
-// The free functions, on one default runtime that is made when the first of them is called.
+// The free functions, on one default runtime that is made when the first of them is called. What each of them throws
+// stands at Operations; here is what one throws beyond that.
 import type {
   AttentionFunction,
   ExpFunction,
   LogSumExpFunction,
   MatmulFunction,
+  Operations,
   ScaleFunction,
   SoftmaxFunction,
 } from "./operations.ts";
@@ -31,11 +33,14 @@ function defaultRuntime(): Runtime {
  * Scaled dot-product attention, softmax(scale * query keyᵀ + mask) value, tile by tile: the scores are never stored.
  *
  * Shapes: query [..., heads, queryLength, headDim], key [..., kvHeads, keyLength, headDim], value [..., kvHeads,
- * keyLength, valueDim]; heads must be a multiple of kvHeads (grouped-query attention); rank 2 is one head. The result is
- * [..., heads, queryLength, valueDim], and lse [..., heads, queryLength]. A row that sees no key gives 0, lse -Infinity.
+ * keyLength, valueDim]; heads must be a multiple of kvHeads (grouped-query attention); rank 2 is one head. With
+ * `layout: "blhd"` length comes before heads in all of them. The leading axes of query, key and value are all those of
+ * the result or all 1: one batch entry serves every other. The result is [..., heads, queryLength, valueDim]; with
+ * `returnLse: true` it is `{ out, lse }`, lse [..., heads, queryLength] in either layout. A row that sees no key gives 0,
+ * lse -Infinity.
  *
- * @throws {TypeError} for a wrong type, an unknown option or a disposed tensor.
- * @throws {RangeError} for shapes that do not fit, or exhausted memory.
+ * @throws {RangeError} for shapes that do not fit each other, and values of options outside their range.
+ * @throws {TypeError} for queryOffset and causalAlignment at once. What every operation throws: {@link Operations}.
  * @see Vaswani et al. 2017, "Attention Is All You Need", 3.2.1; Dao et al. 2022, "FlashAttention", algorithm 1.
  * @example
  * const q = { data: new Float32Array(8 * 128 * 64), shape: [1, 8, 128, 64] };
@@ -56,6 +61,7 @@ export const scaledDotProductAttention: AttentionFunction = ((
  * a zero; beta = 0 never reads c.
  *
  * @throws {RangeError} for inner lengths, batch axes or c that do not fit.
+ * @throws {TypeError} for beta without c. What every operation throws: {@link Operations}.
  * @see Van Zee and van de Geijn 2015, "BLIS", for the blocking.
  * @example
  * matmul({ data: Float32Array.of(1, 2, 3, 4), shape: [2, 2] }, { data: Float32Array.of(5, 6), shape: [2] }).data; // [17, 39]
@@ -68,7 +74,7 @@ export const matmul: MatmulFunction = ((a: TensorLike, b: TensorLike, options?: 
  *
  * The result has the shape of x. A row that holds NaN or +Infinity, or -Infinity alone, is NaN, as in PyTorch.
  *
- * @throws {RangeError} for an axis outside the rank.
+ * @throws {RangeError} for an axis outside the rank. What every operation throws: {@link Operations}.
  * @see Blanchard, Higham and Higham 2021, "Accurately computing the log-sum-exp and softmax functions".
  * @example
  * softmax({ data: Float32Array.of(1000, 1001, 999), shape: [3] }).data; // [0.244728, 0.665241, 0.090031]
@@ -79,7 +85,7 @@ export const softmax: SoftmaxFunction = ((x: TensorLike, options?: SoftmaxOption
 /**
  * x - logSumExp(x) along an axis (default the last): the logarithm of softmax, without its underflow.
  *
- * @throws {RangeError} for an axis outside the rank.
+ * @throws {RangeError} for an axis outside the rank. What every operation throws: {@link Operations}.
  * @example
  * logSoftmax({ data: Float32Array.of(0, 0), shape: [2] }).data; // [-0.693147, -0.693147]
  */
@@ -91,7 +97,7 @@ export const logSoftmax: SoftmaxFunction = ((x: TensorLike, options?: SoftmaxOpt
  *
  * An empty axis, and one of -Infinity alone, give -Infinity.
  *
- * @throws {RangeError} for an axis outside the rank or named twice.
+ * @throws {RangeError} for an axis outside the rank or named twice. What every operation throws: {@link Operations}.
  * @example
  * logSumExp({ data: Float32Array.of(1000, 1000), shape: [2] }); // { data: [1000.6932], shape: [] }
  */
@@ -102,7 +108,7 @@ export const logSumExp: LogSumExpFunction = ((x: TensorLike, options?: LogSumExp
  * alpha * x. The 1/√d_k of attention: scores of unit-variance queries and keys have variance d_k, and unscaled they
  * saturate the softmax, whose gradients p(1 - p) vanish.
  *
- * @throws {TypeError} where alpha is not a number.
+ * @throws what every operation does ({@link Operations}).
  * @see Vaswani et al. 2017, 3.2.1 and footnote 4.
  * @example
  * scale({ data: Float32Array.of(8, 16), shape: [2] }, 1 / Math.sqrt(64)).data; // [1, 2]
@@ -114,6 +120,7 @@ export const scale: ScaleFunction = ((x: TensorLike, alpha: number, options?: El
  * exp(x), elementwise, by the vector kernel inside softmax: within 1.5 ulp on [-87, 0]. Results below the smallest
  * normal float32 are 0; NaN stays NaN.
  *
+ * @throws what every operation does ({@link Operations}).
  * @example
  * exp({ data: Float32Array.of(0, -Infinity), shape: [2] }).data; // [1, 0]
  */

@@ -1,5 +1,6 @@
 // The operations of a runtime by their types. Where every operand (masks, slopes and sinks aside) is resident the result
-// is resident, and the caller's to dispose; otherwise it is a plain tensor. `out`, where given, takes the result and is returned.
+// is resident, and the caller's to dispose; otherwise it is a plain tensor. `out`, where given, takes the result and is
+// returned, with `dims` alone as a new { data, shape } over its data.
 import type { ResidentTensor } from "./tensor.ts";
 import type {
   AttentionOptions,
@@ -28,6 +29,7 @@ interface WithoutLse {
   readonly returnLse?: false | undefined;
 }
 
+/** Type of scaledDotProductAttention: the output, or with `returnLse: true` the output and the log-sum-exp. */
 export interface AttentionFunction {
   <Out extends Tensor>(
     query: R,
@@ -49,37 +51,48 @@ export interface AttentionFunction {
   (query: T, key: T, value: T, options?: AttentionOptions): Tensor | AttentionWithLse;
 }
 
+/** Type of matmul. */
 export interface MatmulFunction {
   <Out extends Tensor>(a: T, b: T, options: MatmulOptions & Into<Out>): Out;
   (a: R, b: R, options?: MatmulOptions & Fresh & { readonly c?: R | undefined }): R;
   (a: T, b: T, options?: MatmulOptions): Tensor;
 }
 
+/** Type of softmax and logSoftmax. */
 export interface SoftmaxFunction {
   <Out extends Tensor>(x: T, options: SoftmaxOptions & Into<Out>): Out;
   (x: R, options?: SoftmaxOptions & Fresh): R;
   (x: T, options?: SoftmaxOptions): Tensor;
 }
 
+/** Type of logSumExp. */
 export interface LogSumExpFunction {
   <Out extends Tensor>(x: T, options: LogSumExpOptions & Into<Out>): Out;
   (x: R, options?: LogSumExpOptions & Fresh): R;
   (x: T, options?: LogSumExpOptions): Tensor;
 }
 
+/** Type of scale. */
 export interface ScaleFunction {
   <Out extends Tensor>(x: T, alpha: number, options: ElementwiseOptions & Into<Out>): Out;
   (x: R, alpha: number, options?: ElementwiseOptions & Fresh): R;
   (x: T, alpha: number, options?: ElementwiseOptions): Tensor;
 }
 
+/** Type of exp. */
 export interface ExpFunction {
   <Out extends Tensor>(x: T, options: ElementwiseOptions & Into<Out>): Out;
   (x: R, options?: ElementwiseOptions & Fresh): R;
   (x: T, options?: ElementwiseOptions): Tensor;
 }
 
-/** Everything that computes: the methods of a runtime, and the free functions on the default one. */
+/**
+ * Everything that computes: the methods of a runtime, and the free functions on the default one.
+ *
+ * Each throws a TypeError for an argument or option of a wrong type, an unknown option and a disposed tensor, and a
+ * RangeError for data that does not fill its shape, an `out` of another shape than the result or over an operand, and
+ * exhausted memory. A free function throws an Error at the first call of all where the engine cannot run the kernels.
+ */
 export interface Operations {
   readonly scaledDotProductAttention: AttentionFunction;
   readonly matmul: MatmulFunction;

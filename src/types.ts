@@ -4,7 +4,8 @@ export type Shape = readonly number[];
 /**
  * A float32 tensor as it goes in: row-major data and its shape. `dims` is read where `shape` is
  * absent, so tensors of onnxruntime and transformers.js go in unchanged. Any `Float32Array` view is
- * taken as it stands: subarrays at any offset, views of another realm, and resident tensors.
+ * taken as it stands: subarrays at any offset, views of another realm, and resident tensors. Given as
+ * `out`, a tensor with `dims` alone takes the result, and a new `{ data, shape }` over its data is returned.
  */
 export type TensorLike =
   | { readonly data: Float32Array; readonly shape: Shape }
@@ -35,7 +36,7 @@ export type Layout = "bhld" | "blhd";
 /** Where the query block stands against the keys when their lengths differ. */
 export type CausalAlignment = "topLeft" | "bottomRight";
 
-/** Options of {@link Runtime.scaledDotProductAttention}; see SEMANTICS in the README for each. */
+/** Options of {@link Runtime.scaledDotProductAttention}; see Semantics in the README. */
 export interface AttentionOptions {
   /** Keys that take part (boolean) or a bias on the scores (float32). */
   readonly attnMask?: MaskLike | undefined;

@@ -42,7 +42,7 @@ export const referenceEngine = (round: Rounding, scaleQuery = false): Engine => 
 });
 
 export const runtimeEngine = (runtime: Runtime): Engine => ({
-  // The reference knows options that are still to come: the runtime rejects those by name.
+  // The types differ in that masks and slopes of the reference may be float64; those of the cases are float32.
   attention: (q, k, v, options) =>
     runtime.scaledDotProductAttention(q, k, v, { ...options, returnLse: true } as { returnLse: true }),
   matmul: (a, b, options) => runtime.matmul(a, b, options),

@@ -16,7 +16,7 @@ import { onnxCase } from "./onnx.ts";
 
 /**
  * What the data asks for and the library does not have: a case that needs one of these is left and
- * named in the summary. For an option there is a value to pass, which shows that it is still rejected.
+ * named in the summary. For an option there is a value to pass, which shows that it is rejected.
  */
 const missing: Record<string, { option?: Record<string, unknown> }> = {
   dropoutP: { option: { dropoutP: 0.1 } },
@@ -43,7 +43,7 @@ describeVariants("conformance", (runtime, variant) => {
   });
 
   const options = Object.entries(missing).filter(([, { option }]) => option);
-  it.each(options)("%s is left because the option is not there yet", (name, { option }) => {
+  it.each(options)("%s is left because there is no such option", (name, { option }) => {
     const x = randomTensor([1, 1, 2, 4], 1);
     const call = (): unknown => runtime.scaledDotProductAttention(x, x, x, option as object);
     expect(call).toThrow(TypeError);

@@ -7,7 +7,7 @@ const backward = Object.fromEntries(
   ["dq", "dk", "dv", "dmask", "dx", "da", "db"].map((name) => [name, "backward"]),
 );
 
-/** Reads a golden case: forward outputs are computed, gradients are left until there is a backward. */
+/** Reads a golden case: forward outputs are computed, gradients are left, as there is no backward. */
 export function goldenCase(file: CaseFile): Case {
   if (file.op === "attention") return attentionCase(file);
   if (file.op === "matmul") return matmulCase(file);
@@ -61,7 +61,7 @@ function attentionCase(file: CaseFile): Case {
   const config = file.config as unknown as AttentionConfig;
   const { softcap, alibi_slopes: slopes } = config;
   const hasWindow = config.window_left !== null || config.window_right !== null;
-  // Only options that are used are named, since the library rejects those it does not have yet.
+  // Options that a case does not use are left out, so that defaults are tested too.
   const options: RefAttentionOptions = {
     attnMask: mask(file),
     isCausal: config.causal !== "none",

@@ -8,7 +8,7 @@ export interface RefMask {
   readonly shape: readonly number[];
 }
 
-/** The meaning of each option is the one of the public API; here are also those it does not have yet. */
+/** The meaning of each option is the one of the public API. */
 export interface RefAttentionOptions {
   readonly attnMask?: RefMask | undefined;
   readonly isCausal?: boolean | undefined;

@@ -10,7 +10,7 @@ import { float32, float64 } from "./rounding.ts";
 
 /**
  * The references are the truth of all other tests, so they are held to truth from outside: torch in
- * float64 (golden) and ONNX, for every case of the operations they have, options to come included.
+ * float64 (golden) and ONNX, for every case of the operations they have, those that the library leaves included.
  */
 const engine = referenceEngine(float64);
 const outside = (c: Case): boolean => c.features.some((feature) => feature.startsWith("operation "));
