@@ -18,8 +18,8 @@ export interface AttentionCase {
 export interface MatmulCase {
   readonly operation: "matmul";
   readonly m: number;
-  readonly n: number;
   readonly k: number;
+  readonly n: number;
   readonly transposeB: boolean;
 }
 
@@ -60,9 +60,9 @@ export const matmulCases: readonly MatmulCase[] = [
   matmul(512, 512, 512),
   matmul(1024, 1024, 1024),
   matmul(512, 512, 512, { transposeB: true }),
-  matmul(128, 3072, 768),
+  matmul(128, 768, 3072),
   matmul(1, 4096, 4096),
-  matmul(127, 129, 127),
+  matmul(127, 127, 129),
   matmul(1023, 1023, 1023),
 ];
 
@@ -178,8 +178,8 @@ function attention(
   return { operation: "attention", batchSize, numHeads, numKvHeads, seqLenQ, seqLenK, headDim, isCausal };
 }
 
-function matmul(m: number, n: number, k: number, { transposeB = false } = {}): MatmulCase {
-  return { operation: "matmul", m, n, k, transposeB };
+function matmul(m: number, k: number, n: number, { transposeB = false } = {}): MatmulCase {
+  return { operation: "matmul", m, k, n, transposeB };
 }
 
 function softmax(rows: number, columns: number, { axis = 1 }: { axis?: 0 | 1 } = {}): SoftmaxCase {

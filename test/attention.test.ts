@@ -44,12 +44,14 @@ describeVariants("scaledDotProductAttention", (runtime, variant) => {
   });
 
   it("is right across the blocks of queries and keys", () => {
-    const { BLOCK_Q, BLOCK_K } = blockSizes(variant);
+    const { BLOCK_Q, BLOCK_K, FEW_QUERIES } = blockSizes(variant);
     for (const [lq, lk] of [
       [BLOCK_Q - 1, BLOCK_K - 1],
       [BLOCK_Q, BLOCK_K],
       [BLOCK_Q + 1, BLOCK_K + 1],
       [2 * BLOCK_Q + 2, 2 * BLOCK_K + 1],
+      [FEW_QUERIES, BLOCK_K + 1],
+      [FEW_QUERIES + 1, BLOCK_K + 1],
       [3, 4 * BLOCK_K + 65],
       [4 * BLOCK_Q + 1, 3],
     ] as const) {

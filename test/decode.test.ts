@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { AttentionOptions, Tensor } from "../src/index.ts";
-import { describeVariants, expectAttention, randomTensor } from "./support.ts";
+import { blockSizes, describeVariants, expectAttention, randomTensor } from "./support.ts";
 
 /** Rows [begin, end) of a [heads, length, width] tensor. */
 function rows(x: Tensor, begin: number, end: number): Tensor {
@@ -26,7 +26,8 @@ const everything: AttentionOptions = {
   sinks: random([4], 11),
 };
 
-describeVariants("few queries", (runtime) => {
+describeVariants("few queries", (runtime, variant) => {
+  const { FEW_QUERIES, FEW_ROWS } = blockSizes(variant);
   const cases: [
     name: string,
     heads: number,
@@ -44,7 +45,7 @@ describeVariants("few queries", (runtime) => {
     ["window, softcap, ALiBi and sinks", 4, 2, 700, 24, 9, everything],
   ];
   it.each(cases)("gives each row the bits it has among many: %s", (_, heads, kvHeads, lk, d, dv, options) => {
-    const q = random([heads, 11, d], 1);
+    const q = random([heads, 7 + FEW_QUERIES, d], 1);
     const k = random([kvHeads, lk, d], 2);
     const v = random([kvHeads, lk, dv], 3);
     const whole = runtime.scaledDotProductAttention(q, k, v, { ...options, returnLse: true });
@@ -52,7 +53,7 @@ describeVariants("few queries", (runtime) => {
       [0, 1],
       [3, 5],
       [5, 8],
-      [7, 11],
+      [7, 7 + FEW_QUERIES],
     ] as const) {
       const moved =
         options.queryOffset === undefined
@@ -71,13 +72,15 @@ describeVariants("few queries", (runtime) => {
   it("matmul gives each row the bits it has among many, on every path", () => {
     for (const transposeB of [false, true]) {
       const b = random(transposeB ? [70, 301] : [301, 70], 5);
-      const a = random([1, 45, 301], 4);
-      const whole = runtime.matmul({ data: a.data, shape: [45, 301] }, b, { transposeB });
+      const m = FEW_ROWS + 10;
+      const a = random([1, m, 301], 4);
+      const whole = runtime.matmul({ data: a.data, shape: [m, 301] }, b, { transposeB });
       for (const [begin, end] of [
         [0, 1],
         [1, 3],
         [3, 8],
-        [8, 41],
+        [8, 8 + FEW_ROWS],
+        [8, 9 + FEW_ROWS],
       ] as const) {
         const part = runtime.matmul({ data: rows(a, begin, end).data, shape: [end - begin, 301] }, b, {
           transposeB,
@@ -104,7 +107,7 @@ describeVariants("few queries", (runtime) => {
 
   it("a window that begins past the last key leaves rows without a key", () => {
     const k = random([1, 30, 8], 2);
-    for (const lq of [1, 4, 5]) {
+    for (const lq of [1, FEW_QUERIES, FEW_QUERIES + 1]) {
       const { out, lse } = runtime.scaledDotProductAttention(random([2, lq, 8], 1), k, k, {
         windowSize: [9, 3],
         queryOffset: 100,

@@ -60,6 +60,22 @@ describeVariants("matmul", (runtime, variant) => {
     });
   });
 
+  it("is right on both sides of every change of way", () => {
+    const { DIRECT_SIZE, FEW_ROWS, FEW_ROWS_SUMS } = blockSizes(variant);
+    const columns = DIRECT_SIZE / 128;
+    each((transposeA, transposeB) => {
+      for (const [m, n, k] of [
+        [FEW_ROWS, columns + 1, 128],
+        [FEW_ROWS + 1, columns + 1, 128],
+        [FEW_ROWS + 1, columns, 128],
+        [4, FEW_ROWS_SUMS / 4, 20],
+        [4, FEW_ROWS_SUMS / 4 + 1, 20],
+      ] as const) {
+        check(operand(m, k, transposeA, 1), operand(k, n, transposeB, 2), { transposeA, transposeB });
+      }
+    });
+  });
+
   it("is exact where every partial sum is an integer float32 holds", () => {
     const integers = (shape: number[], seed: number): TestTensor => {
       const t = randomTensor(shape, seed);

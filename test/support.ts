@@ -34,21 +34,27 @@ function compiled(variant: VariantName): WebAssembly.Module {
 export const freshRuntime = (variant: VariantName): Runtime =>
   createRuntimeSync({ module: compiled(variant) });
 
-/** The block sizes of a variant, which its tests straddle. */
-export function blockSizes(variant: VariantName): Record<"KC" | "MC" | "NC" | "BLOCK_Q" | "BLOCK_K", number> {
+const sizeNames = [
+  "KC",
+  "MC",
+  "NC",
+  "DIRECT_SIZE",
+  "FEW_ROWS",
+  "FEW_ROWS_SUMS",
+  "BLOCK_Q",
+  "BLOCK_K",
+  "FEW_QUERIES",
+] as const;
+
+/** The sizes at which a variant changes its way (assembly/config.ts), which its tests straddle. */
+export function blockSizes(variant: VariantName): Record<(typeof sizeNames)[number], number> {
   const { exports } = new WebAssembly.Instance(compiled(variant), { env: { abort() {} } });
   const size = (name: string): number => {
     const constant = exports[name];
     if (!(constant instanceof WebAssembly.Global)) throw new Error(`${variant}.wasm exports no ${name}`);
     return constant.value as number;
   };
-  return {
-    KC: size("KC"),
-    MC: size("MC"),
-    NC: size("NC"),
-    BLOCK_Q: size("BLOCK_Q"),
-    BLOCK_K: size("BLOCK_K"),
-  };
+  return Object.fromEntries(sizeNames.map((name) => [name, size(name)])) as ReturnType<typeof blockSizes>;
 }
 
 /**
