@@ -191,13 +191,13 @@ function accumulateRows(rows: i32, dv: i32, stats: usize, sums: usize, block: us
 
 /** The row's sum with its sink (-Infinity: none), the maximum updated; RESCALE_BY becomes what finishes the row. */
 function closeRowSum(stats: usize, sink: f32): f32 {
-  const rowMax = f32.load(stats), next = rowMax < sink ? sink : rowMax;
+  const rowMax = f32.load(stats), rowSum = f32.load(stats + ROW_SUM), next = rowMax < sink ? sink : rowMax;
   const m = f32x4.splat(next == -Infinity ? 0 : next);
   const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(f32x4.splat(rowMax), m), SMALLEST_NORMAL);
   const term = expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL);
-  const sum = f32x4.extract_lane(fma(f32x4.splat(f32.load(stats + ROW_SUM)), kept, term), 0);
+  const sum = f32x4.extract_lane(fma(f32x4.splat(rowSum), kept, term), 0);
   f32.store(stats, next);
-  f32.store(stats + RESCALE_BY, f32x4.extract_lane(kept, 0) * (sum == 0 ? 0 : 1 / sum));
+  f32.store(stats + RESCALE_BY, f32x4.extract_lane(kept, 0) * (rowSum == 0 ? 0 : 1 / sum));
   return sum;
 }
 

@@ -2,8 +2,8 @@
 import { type Mask, readMask, stagedMaskBytes, stageMask } from "./mask.ts";
 import { blockBytes } from "./memory.ts";
 import { type Problem, writeParams } from "./params.ts";
-import { checkPositions, writePositions } from "./positions.ts";
-import { checkOptions, describe, readFlag, readNumber, showShape } from "./shapes.ts";
+import { type Positions, readPositions, readWindow, writePositions } from "./positions.ts";
+import { describe, readFlag, readNumber, readOptions, showShape } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { AttentionOptions, AttentionWithLse, Shape, Tensor, TensorLike } from "./types.ts";
 
@@ -91,7 +91,7 @@ function readProblem(
   unbounded: number,
 ): Problem {
   const isCausal = readFlag(FN, "isCausal", options.isCausal);
-  const [left, right] = readWindow(options.windowSize, unbounded);
+  const [left, right] = readWindow(FN, options.windowSize, unbounded);
   const isBlhd = readLayout(options.layout);
   checkRank("query", q, isBlhd);
   const rank = q.length;
@@ -103,23 +103,24 @@ function readProblem(
   }
   const head = rank - (isBlhd ? 2 : 3);
   const length = rank - (isBlhd ? 3 : 2);
-  const heads = rank === 2 ? 1 : q[head]!;
-  const kvHeads = rank === 2 ? 1 : k[head]!;
+  const numHeads = rank === 2 ? 1 : q[head]!;
+  const numKvHeads = rank === 2 ? 1 : k[head]!;
   const d = q[rank - 1]!;
   if (d === 0) fail("headDim of query must be at least 1", `query ${showShape(q)}`);
   checkEqual("headDim of key must be that of query", k[rank - 1]!, d, "key", k, "query", q);
   checkEqual("length of value must be that of key", v[length]!, k[length]!, "value", v, "key", k);
-  if (rank > 2) checkEqual("heads of value must be those of key", v[head]!, kvHeads, "value", v, "key", k);
-  if (heads > 0 && (kvHeads === 0 || heads % kvHeads !== 0)) {
-    checkEqual("heads of query must be a multiple of those of key", heads, kvHeads, "query", q, "key", k);
+  if (rank > 2) checkEqual("heads of value must be those of key", v[head]!, numKvHeads, "value", v, "key", k);
+  if (numHeads > 0 && (numKvHeads === 0 || numHeads % numKvHeads !== 0)) {
+    const rule = "heads of query must be a multiple of those of key";
+    checkEqual(rule, numHeads, numKvHeads, "query", q, "key", k);
   }
   const problem = {
     batch: batchOf(lead),
     queryBatch: batchOf(q),
     keyBatch: batchOf(k),
     valueBatch: batchOf(v),
-    heads,
-    kvHeads,
+    numHeads,
+    numKvHeads,
     lq: q[length]!,
     lk: k[length]!,
     d,
@@ -136,26 +137,11 @@ function readProblem(
   return problem;
 }
 
-/** One side of the window: -1 and Infinity are without end. */
-function readSide(value: unknown, unbounded: number): number {
-  if (value === -1 || value === Infinity) return unbounded;
-  if (!Number.isInteger(value) || (value as number) < -1) {
-    fail("windowSize must hold two integers of 0 or more, or -1 or Infinity for no bound", describe(value));
-  }
-  return Math.min(value as number, unbounded);
-}
-
-function readWindow(window: unknown, unbounded: number): [left: number, right: number] {
-  if (window === undefined) return [unbounded, unbounded];
-  if (!Array.isArray(window) || window.length !== 2) {
-    throw new TypeError(`${FN}: windowSize must be [left, right], got ${describe(window)}`);
-  }
-  return [readSide(window[0], unbounded), readSide(window[1], unbounded)];
-}
-
 function readSoftcap(softcap: unknown): number {
   const value = readNumber(FN, "softcap", softcap, 0);
-  if (value < 0) fail("softcap must be positive, or 0 for none", String(value));
+  if (value < 0 || (value > 0 && Math.fround(value) === 0)) {
+    fail("softcap must be a positive float32 number, or 0 for none", String(value));
+  }
   return value;
 }
 
@@ -170,11 +156,14 @@ function readPerHead(
   if (value === undefined) return undefined;
   const operand = readOperand(core, FN, name, value);
   const { shape } = operand;
-  const fits = shape.length === 1 && shape[0] === p.heads;
-  if (!fits && !(perBatch && shape.length === 2 && shape[0] === p.batch && shape[1] === p.heads)) {
-    const forms = perBatch ? `[${p.heads}] or [${p.batch}, ${p.heads}]` : `[${p.heads}]`;
+  const fits = shape.length === 1 && shape[0] === p.numHeads;
+  if (!fits && !(perBatch && shape.length === 2 && shape[0] === p.batch && shape[1] === p.numHeads)) {
+    const forms = perBatch ? `[${p.numHeads}] or [${p.batch}, ${p.numHeads}]` : `[${p.numHeads}]`;
     fail(`${name} must have shape ${forms}, heads of query`, showShape(shape));
   }
+  const wrong =
+    name === "alibiSlopes" ? core.memory.valuesOf(operand).findIndex((slope) => !Number.isFinite(slope)) : -1;
+  if (wrong >= 0) fail("alibiSlopes must be finite", `${core.memory.valuesOf(operand)[wrong]} at ${wrong}`);
   return operand;
 }
 
@@ -188,11 +177,11 @@ function withLead(lead: Shape, x: number, y: number, z: number): number[] {
 
 function outShape(p: Problem, lead: Shape): number[] {
   if (lead.length === 2) return [p.lq, p.dv];
-  return p.isBlhd ? withLead(lead, p.lq, p.heads, p.dv) : withLead(lead, p.heads, p.lq, p.dv);
+  return p.isBlhd ? withLead(lead, p.lq, p.numHeads, p.dv) : withLead(lead, p.numHeads, p.lq, p.dv);
 }
 
 function lseShape(p: Problem, lead: Shape): number[] {
-  return lead.length === 2 ? [p.lq] : [...lead.slice(0, -3), p.heads, p.lq];
+  return lead.length === 2 ? [p.lq] : [...lead.slice(0, -3), p.numHeads, p.lq];
 }
 
 /** The operands and results of one call, checked. */
@@ -200,6 +189,7 @@ interface Call {
   q: Operand;
   k: Operand;
   v: Operand;
+  positions: Positions;
   mask: Mask | undefined;
   alibiSlopes: Operand | undefined;
   sinks: Operand | undefined;
@@ -227,11 +217,18 @@ function makeResults(
   }
 }
 
+/** What the caller gets, once the kernel has written to the addresses. */
+function finish({ result, lse }: Call, outAddress: number, lseAddress: number): Tensor | AttentionWithLse {
+  const out = result.finish(outAddress);
+  return lse === undefined ? out : { out, lse: lse.finish(lseAddress) };
+}
+
 /** Copies in what does not live in Wasm memory, and runs the kernel. */
-function run(core: Core, p: Problem, call: Call, options: AttentionOptions): Tensor | AttentionWithLse {
+function run(core: Core, p: Problem, call: Call): Tensor | AttentionWithLse {
   const { kernels, memory } = core;
-  const { q, k, v, mask, alibiSlopes, sinks, result, lse } = call;
-  const scratchBytes = kernels.attentionScratchBytes(p.heads, p.kvHeads, p.lq, p.d, p.dv);
+  const { q, k, v, positions, mask, alibiSlopes, sinks, result, lse } = call;
+  if (result.size === 0 && (lse === undefined || lse.size === 0)) return finish(call, 0, 0);
+  const scratchBytes = kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.d, p.dv);
   const operandBytes =
     memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + stagedMaskBytes(core, mask);
   const perHeadBytes =
@@ -254,12 +251,11 @@ function run(core: Core, p: Problem, call: Call, options: AttentionOptions): Ten
     sinks: sinks === undefined ? 0 : memory.stageOperand(sinks),
     scratch: memory.stage(scratchBytes),
   };
-  writePositions(core, options, p.batch, p.lq, p.lk, to.queryOffsets, to.kvLengths);
+  writePositions(core, positions, p, to.queryOffsets, to.kvLengths);
   const address = memory.stage(kernels.paramsSize);
-  writeParams(core, address, p, to, mask, alibiSlopes?.shape.length === 2 ? p.heads : 0);
-  kernels.attention(address, 0, kernels.attentionWorkItems(p.batch, p.heads, p.kvHeads, p.lq));
-  const out = result.finish(to.out);
-  return lse === undefined ? out : { out, lse: lse.finish(to.lse) };
+  writeParams(core, address, p, to, mask, alibiSlopes?.shape.length === 2 ? p.numHeads : 0);
+  kernels.attention(address, 0, kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq));
+  return finish(call, to.out, to.lse);
 }
 
 export function scaledDotProductAttention(
@@ -267,20 +263,20 @@ export function scaledDotProductAttention(
   query: TensorLike,
   key: TensorLike,
   value: TensorLike,
-  options: AttentionOptions = NONE,
+  given: AttentionOptions = NONE,
 ): Tensor | AttentionWithLse {
-  if (options !== NONE) checkOptions(FN, options, OPTIONS);
+  const options = given === NONE ? NONE : readOptions(FN, given, OPTIONS);
   const q = readOperand(core, FN, "query", query);
   const k = readOperand(core, FN, "key", key);
   const v = readOperand(core, FN, "value", value);
   const lead = leadShape(q.shape, k.shape, v.shape);
   const p = readProblem(q.shape, k.shape, v.shape, lead, options, core.kernels.UNBOUNDED);
-  checkPositions(FN, options, p.batch, p.lk);
+  const positions = readPositions(FN, options, p);
   let mask: Mask | undefined;
   if (options.attnMask !== undefined) {
     mask = readMask(core, FN, options.attnMask, [
       ...lead.slice(0, Math.max(lead.length - 3, 0)),
-      p.heads,
+      p.numHeads,
       p.lq,
       p.lk,
     ]);
@@ -298,5 +294,5 @@ export function scaledDotProductAttention(
     if (sinks !== undefined) checkAlias(FN, out, "sinks", sinks);
   }
   const [result, lse] = makeResults(core, p, lead, out, options, q.resident && k.resident && v.resident);
-  return run(core, p, { q, k, v, mask, alibiSlopes, sinks, result, lse }, options);
+  return run(core, p, { q, k, v, positions, mask, alibiSlopes, sinks, result, lse });
 }

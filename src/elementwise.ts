@@ -1,5 +1,5 @@
 // What the elementwise operations share: one operand, one result of its shape, which may be the operand itself.
-import { checkOptions } from "./shapes.ts";
+import { readOptions } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { ElementwiseOptions, Tensor, TensorLike } from "./types.ts";
 
@@ -10,10 +10,10 @@ export function mapElements(
   core: Core,
   fn: string,
   x: TensorLike,
-  options: ElementwiseOptions | undefined,
+  given: ElementwiseOptions | undefined,
   kernel: (x: number, y: number, count: number) => void,
 ): Tensor {
-  if (options !== undefined) checkOptions(fn, options, OPTIONS);
+  const options = given === undefined ? given : readOptions(fn, given, OPTIONS);
   const input = readOperand(core, fn, "x", x);
   const out = readOut(core, fn, options?.out, input.shape);
   checkAlias(fn, out, "x", input, true);

@@ -9,6 +9,9 @@ export interface Mask {
   /** An additive mask is a float32 operand; a boolean one is bytes. */
   readonly additive: Operand | undefined;
   readonly bytes: BooleanData | undefined;
+  /** Number of bytes, and their address where they are a view of this Wasm memory (else -1): growth empties the view. */
+  readonly byteLength: number;
+  readonly byteAddress: number;
   readonly batchStride: number;
   readonly headStride: number;
   readonly rowStride: number;
@@ -34,7 +37,11 @@ function asBoolean(fn: string, data: unknown): BooleanData | undefined {
 }
 
 /** The strides, leading axes counting as one batch axis: all as in the problem, or all 1. */
-function broadcastMask(fn: string, shape: Shape, target: Shape): Omit<Mask, "additive" | "bytes"> {
+function broadcastMask(
+  fn: string,
+  shape: Shape,
+  target: Shape,
+): Omit<Mask, "additive" | "bytes" | "byteLength" | "byteAddress"> {
   const rank = target.length;
   const padded: number[] = [...new Array<number>(Math.max(rank - shape.length, 0)).fill(1), ...shape];
   while (padded.length > rank && padded[0] === 1) padded.shift();
@@ -67,7 +74,14 @@ export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape):
     const bytes = asBoolean(fn, mask.data);
     if (bytes !== undefined) {
       checkLength(fn, "attnMask", bytes.length, shape, isByteArray(bytes) ? bytes.buffer : undefined);
-      return { additive: undefined, bytes, ...broadcastMask(fn, shape, target) };
+      const byteAddress = ArrayBuffer.isView(bytes) ? core.memory.addressOf(bytes as Uint8Array) : -1;
+      return {
+        additive: undefined,
+        bytes,
+        byteLength: bytes.length,
+        byteAddress,
+        ...broadcastMask(fn, shape, target),
+      };
     }
     if (Object.prototype.toString.call(mask.data) !== "[object Float32Array]") {
       throw new TypeError(
@@ -77,15 +91,19 @@ export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape):
     }
   }
   const additive = readOperand(core, fn, "attnMask", mask as TensorLike);
-  return { additive, bytes: undefined, ...broadcastMask(fn, additive.shape, target) };
+  return {
+    additive,
+    bytes: undefined,
+    byteLength: 0,
+    byteAddress: -1,
+    ...broadcastMask(fn, additive.shape, target),
+  };
 }
 
 /** Bytes of arena for the mask. */
 export function stagedMaskBytes(core: Core, mask: Mask | undefined): number {
   if (mask === undefined) return 0;
-  return mask.additive === undefined
-    ? blockBytes(mask.bytes!.length)
-    : core.memory.stagedBytes(mask.additive);
+  return mask.additive === undefined ? blockBytes(mask.byteLength) : core.memory.stagedBytes(mask.additive);
 }
 
 /** Address of the mask, copied in where it does not live in Wasm memory. */
@@ -93,8 +111,10 @@ export function stageMask(core: Core, mask: Mask | undefined): number {
   if (mask === undefined) return 0;
   if (mask.additive !== undefined) return core.memory.stageOperand(mask.additive);
   const bytes = mask.bytes!;
-  const address = core.memory.stage(bytes.length);
-  if (ArrayBuffer.isView(bytes)) core.memory.u8.set(bytes as ArrayLike<number>, address);
+  const address = core.memory.stage(mask.byteLength);
+  if (mask.byteAddress >= 0)
+    core.memory.u8.copyWithin(address, mask.byteAddress, mask.byteAddress + mask.byteLength);
+  else if (ArrayBuffer.isView(bytes)) core.memory.u8.set(bytes as ArrayLike<number>, address);
   else for (let i = 0; i < bytes.length; i++) core.memory.u8[address + i] = bytes[i] ? 1 : 0;
   return address;
 }

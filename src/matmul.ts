@@ -3,9 +3,9 @@ import { blockBytes } from "./memory.ts";
 import {
   broadcast,
   broadcastStrides,
-  checkOptions,
   readFlag,
   readNumber,
+  readOptions,
   showShape,
   sizeOf,
 } from "./shapes.ts";
@@ -172,8 +172,8 @@ function multiply(
   }
 }
 
-export function matmul(core: Core, a: TensorLike, b: TensorLike, options: MatmulOptions = NONE): Tensor {
-  if (options !== NONE) checkOptions(FN, options, OPTIONS);
+export function matmul(core: Core, a: TensorLike, b: TensorLike, given: MatmulOptions = NONE): Tensor {
+  const options = given === NONE ? NONE : readOptions(FN, given, OPTIONS);
   const left = readOperand(core, FN, "a", a);
   const right = readOperand(core, FN, "b", b);
   const ma = asMatrix("a", left.shape, readFlag(FN, "transposeA", options.transposeA));

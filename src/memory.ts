@@ -96,7 +96,10 @@ export class LinearMemory {
     this.#cursor = this.#arena;
   }
 
-  /** The next `bytes` of the arena. */
+  /**
+   * The next `bytes` of the arena. It would be address 0, which the attention kernel takes for "none", in an arena that
+   * was never allocated; a call of that kernel always reserves room for its parameters, so there it is not.
+   */
   stage(bytes: number): number {
     const pointer = this.#cursor;
     this.#cursor += blockBytes(bytes);
@@ -104,8 +107,23 @@ export class LinearMemory {
   }
 
   /** Address of an array that is a view of this memory as it is now, or -1. */
-  addressOf(data: Float32Array): number {
+  addressOf(data: Float32Array | Uint8Array): number {
     return data.buffer === this.buffer ? data.byteOffset : -1;
+  }
+
+  /** True if [address, address + bytes) lies within one block that is in use and is not the arena. */
+  isInUse(address: number, bytes: number): boolean {
+    for (const [start, size] of this.#allocated) {
+      if (address >= start && address + bytes <= start + size)
+        return start !== this.#arena || this.#arenaBytes === 0;
+    }
+    return false;
+  }
+
+  /** The values of an operand, wherever it lives. */
+  valuesOf(operand: Operand): Float32Array {
+    if (operand.address < 0) return operand.data;
+    return this.f32.subarray(operand.address >>> 2, (operand.address >>> 2) + operand.size);
   }
 
   /** Bytes that a call must reserve for an operand: none if it lives here. */

@@ -10,8 +10,8 @@ export interface Problem {
   queryBatch: number;
   keyBatch: number;
   valueBatch: number;
-  heads: number;
-  kvHeads: number;
+  numHeads: number;
+  numKvHeads: number;
   lq: number;
   lk: number;
   d: number;
@@ -82,16 +82,16 @@ export function writeParams(
   i32[(address + kernels.paramsAlibiSlopes) >>> 2] = to.alibiSlopes;
   i32[(address + kernels.paramsSinks) >>> 2] = to.sinks;
   i32[(address + kernels.paramsScratch) >>> 2] = to.scratch;
-  i32[(address + kernels.paramsNumHeads) >>> 2] = p.heads;
-  i32[(address + kernels.paramsNumKvHeads) >>> 2] = p.kvHeads;
+  i32[(address + kernels.paramsNumHeads) >>> 2] = p.numHeads;
+  i32[(address + kernels.paramsNumKvHeads) >>> 2] = p.numKvHeads;
   i32[(address + kernels.paramsLq) >>> 2] = p.lq;
   i32[(address + kernels.paramsLk) >>> 2] = p.lk;
   i32[(address + kernels.paramsD) >>> 2] = p.d;
   i32[(address + kernels.paramsDv) >>> 2] = p.dv;
-  writeStrides(i32, (address + kernels.paramsQueryBatch) >>> 2, p, p.queryBatch, p.heads, p.lq, p.d);
-  writeStrides(i32, (address + kernels.paramsKeyBatch) >>> 2, p, p.keyBatch, p.kvHeads, p.lk, p.d);
-  writeStrides(i32, (address + kernels.paramsValueBatch) >>> 2, p, p.valueBatch, p.kvHeads, p.lk, p.dv);
-  writeStrides(i32, (address + kernels.paramsOutBatch) >>> 2, p, p.batch, p.heads, p.lq, p.dv);
+  writeStrides(i32, (address + kernels.paramsQueryBatch) >>> 2, p, p.queryBatch, p.numHeads, p.lq, p.d);
+  writeStrides(i32, (address + kernels.paramsKeyBatch) >>> 2, p, p.keyBatch, p.numKvHeads, p.lk, p.d);
+  writeStrides(i32, (address + kernels.paramsValueBatch) >>> 2, p, p.valueBatch, p.numKvHeads, p.lk, p.dv);
+  writeStrides(i32, (address + kernels.paramsOutBatch) >>> 2, p, p.batch, p.numHeads, p.lq, p.dv);
   i32[(address + kernels.paramsMaskKind) >>> 2] = maskKind(kernels, mask);
   if (mask !== undefined) {
     const at = (address + kernels.paramsMaskBatch) >>> 2;

@@ -1,4 +1,6 @@
-// Where each query stands against the keys, and how many keys count: queryOffset, causalAlignment, kvLengths.
+// Where each query stands against the keys, how far it sees from there, and how many keys count: queryOffset,
+// causalAlignment, windowSize, kvLengths.
+import type { Problem } from "./params.ts";
 import { describe, MAX_AXIS } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
 import type { AttentionOptions } from "./types.ts";
@@ -24,19 +26,39 @@ function checkKvLengths(fn: string, value: unknown, batch: number, lk: number): 
   }
 }
 
-/** Throws unless the three options are of their types and fit the problem and each other. */
-export function checkPositions(fn: string, options: AttentionOptions, batch: number, lk: number): void {
+/** Where the queries stand and what keys count, checked: copies, so that no view is read after memory has grown. */
+export interface Positions {
+  readonly queryOffset: number | Int32Array | undefined;
+  readonly isBottomRight: boolean;
+  readonly kvLengths: Int32Array | undefined;
+}
+
+/** Checks that the three options are of their types and fit the problem and each other. */
+export function readPositions(fn: string, options: AttentionOptions, p: Problem): Positions {
   const { queryOffset, causalAlignment, kvLengths } = options;
-  if (kvLengths !== undefined) checkKvLengths(fn, kvLengths, batch, lk);
+  if (kvLengths !== undefined) checkKvLengths(fn, kvLengths, p.batch, p.lk);
   if (causalAlignment !== undefined && causalAlignment !== "topLeft" && causalAlignment !== "bottomRight") {
     throw new TypeError(
       `${fn}: causalAlignment must be "topLeft" or "bottomRight", got ${describe(causalAlignment)}`,
     );
   }
-  if (queryOffset === undefined) return;
-  if (causalAlignment !== undefined) {
+  if (queryOffset !== undefined) checkQueryOffset(fn, queryOffset, options, p.batch);
+  return {
+    queryOffset: typeof queryOffset === "object" ? queryOffset.slice() : queryOffset,
+    isBottomRight: causalAlignment === "bottomRight",
+    kvLengths: kvLengths?.slice(),
+  };
+}
+
+function checkQueryOffset(
+  fn: string,
+  queryOffset: number | Int32Array,
+  options: AttentionOptions,
+  batch: number,
+): void {
+  if (options.causalAlignment !== undefined) {
     throw new TypeError(
-      `${fn}: queryOffset and causalAlignment both set the position, got ${describe(queryOffset)} and "${causalAlignment}"`,
+      `${fn}: queryOffset and causalAlignment both set the position, got ${describe(queryOffset)} and "${options.causalAlignment}"`,
     );
   }
   if (typeof queryOffset !== "number") checkPerBatch(fn, "queryOffset", queryOffset, batch);
@@ -45,8 +67,7 @@ export function checkPositions(fn: string, options: AttentionOptions, batch: num
   }
   // Causal alone sees nothing new beyond the longest axis (writePositions clamps); a window and a distance do.
   if (options.windowSize === undefined && options.alibiSlopes === undefined) return;
-  const offsets = typeof queryOffset === "number" ? [queryOffset] : queryOffset;
-  for (const offset of offsets) {
+  for (const offset of typeof queryOffset === "number" ? [queryOffset] : queryOffset) {
     if (Math.abs(offset) > MAX_AXIS) {
       throw new RangeError(
         `${fn}: queryOffset must be from ${-MAX_AXIS} to ${MAX_AXIS} with windowSize or alibiSlopes, got ${offset}`,
@@ -55,28 +76,53 @@ export function checkPositions(fn: string, options: AttentionOptions, batch: num
   }
 }
 
+/** One side of the window: -1 and Infinity are without end. */
+function readSide(fn: string, value: unknown, unbounded: number): number {
+  if (value === -1 || value === Infinity) return unbounded;
+  if (!Number.isInteger(value) || (value as number) < -1) {
+    throw new RangeError(
+      `${fn}: windowSize must hold two integers of 0 or more, or -1 or Infinity for no bound, got ${describe(value)}`,
+    );
+  }
+  return Math.min(value as number, unbounded);
+}
+
+/** Checks windowSize; `unbounded` stands for a side without end. */
+export function readWindow(fn: string, window: unknown, unbounded: number): [left: number, right: number] {
+  if (window === undefined) return [unbounded, unbounded];
+  if (!Array.isArray(window) || window.length !== 2) {
+    throw new TypeError(`${fn}: windowSize must be [left, right], got ${describe(window)}`);
+  }
+  return [readSide(fn, window[0], unbounded), readSide(fn, window[1], unbounded)];
+}
+
 /** Position of query 0 of batch b, which has `kvLength` keys. */
-function positionOf(options: AttentionOptions, b: number, lq: number, kvLength: number): number {
-  const { queryOffset } = options;
-  if (queryOffset === undefined) return options.causalAlignment === "bottomRight" ? kvLength - lq : 0;
+function positionOf(
+  { queryOffset, isBottomRight }: Positions,
+  b: number,
+  lq: number,
+  kvLength: number,
+): number {
+  if (queryOffset === undefined) return isBottomRight ? kvLength - lq : 0;
   return typeof queryOffset === "number" ? queryOffset : queryOffset[b]!;
 }
 
-/** Writes `batch` positions at one address and `batch` valid lengths at the other, as int32. */
+/** Writes a position for each batch at one address and a number of valid keys at the other, as int32. */
 export function writePositions(
   core: Core,
-  options: AttentionOptions,
-  batch: number,
-  lq: number,
-  lk: number,
+  positions: Positions,
+  p: Problem,
   offsets: number,
   lengths: number,
 ): void {
   const { i32 } = core.memory;
-  for (let b = 0; b < batch; b++) {
-    const kvLength = options.kvLengths === undefined ? lk : options.kvLengths[b]!;
+  for (let b = 0; b < p.batch; b++) {
+    const kvLength = positions.kvLengths === undefined ? p.lk : positions.kvLengths[b]!;
     // Under isCausal a position beyond the longest axis on either side sees what one at that bound sees.
-    i32[(offsets >>> 2) + b] = Math.max(-MAX_AXIS, Math.min(MAX_AXIS, positionOf(options, b, lq, kvLength)));
+    i32[(offsets >>> 2) + b] = Math.max(
+      -MAX_AXIS,
+      Math.min(MAX_AXIS, positionOf(positions, b, p.lq, kvLength)),
+    );
     i32[(lengths >>> 2) + b] = kvLength;
   }
 }

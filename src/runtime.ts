@@ -15,7 +15,7 @@ import type {
   SoftmaxFunction,
 } from "./operations.ts";
 import { scale } from "./scale.ts";
-import { checkOptions, describe, readFlag } from "./shapes.ts";
+import { describe, readFlag, readOptions } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
 import type {
@@ -46,32 +46,32 @@ export class Runtime implements Operations {
     this.#reasons = reasons;
   }
 
-  /** See the function of the same name. */
+  /** The function {@link scaledDotProductAttention} on this runtime. */
   readonly scaledDotProductAttention = ((
     query: TensorLike,
     key: TensorLike,
     value: TensorLike,
     options?: AttentionOptions,
   ) => scaledDotProductAttention(this.#core, query, key, value, options)) as AttentionFunction;
-  /** See the function of the same name. */
+  /** The function {@link matmul} on this runtime. */
   readonly matmul = ((a: TensorLike, b: TensorLike, options?: MatmulOptions) =>
     matmul(this.#core, a, b, options)) as MatmulFunction;
-  /** See the function of the same name. */
+  /** The function {@link softmax} on this runtime. */
   readonly softmax = ((x: TensorLike, options?: SoftmaxOptions) =>
     softmax(this.#core, x, options)) as SoftmaxFunction;
-  /** See the function of the same name. */
+  /** The function {@link logSoftmax} on this runtime. */
   readonly logSoftmax = ((x: TensorLike, options?: SoftmaxOptions) =>
     logSoftmax(this.#core, x, options)) as SoftmaxFunction;
-  /** See the function of the same name. */
+  /** The function {@link logSumExp} on this runtime. */
   readonly logSumExp = ((x: TensorLike, options?: LogSumExpOptions) =>
     logSumExp(this.#core, x, options)) as LogSumExpFunction;
-  /** See the function of the same name. */
+  /** The function {@link scale} on this runtime. */
   readonly scale = ((x: TensorLike, alpha: number, options?: ElementwiseOptions) =>
     scale(this.#core, x, alpha, options)) as ScaleFunction;
-  /** See the function of the same name. */
+  /** The function {@link exp} on this runtime. */
   readonly exp = ((x: TensorLike, options?: ElementwiseOptions) =>
     exp(this.#core, x, options)) as ExpFunction;
-  /** See the function of the same name. */
+  /** The function {@link tensor} on this runtime. */
   readonly tensor = (shape: Shape, data?: Float32Array): ResidentTensor =>
     createTensor(this.#core, shape, data);
 
@@ -99,8 +99,8 @@ function isModuleSource(value: unknown): value is ModuleSource {
   );
 }
 
-function plan(fn: string, options: RuntimeOptions): Plan {
-  checkOptions(fn, options, OPTIONS);
+function plan(fn: string, given: RuntimeOptions): Plan {
+  const options = readOptions(fn, given, OPTIONS);
   const { variant = "auto", module, maxMemoryBytes = MAX_MEMORY_BYTES } = options;
   const deterministic = readFlag(fn, "deterministic", options.deterministic);
   if (variant !== "auto" && variant !== "simd" && variant !== "relaxed") {

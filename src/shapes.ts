@@ -5,13 +5,16 @@ import type { Shape } from "./types.ts";
 export const MAX_AXIS = 2 ** 28;
 
 export function showShape(shape: Shape): string {
-  return `[${shape.join(", ")}]`;
+  return `[${Array.from(shape, String).join(", ")}]`;
 }
 
 /** Number of elements. */
 export function sizeOf(shape: Shape): number {
   let size = 1;
-  for (let i = 0; i < shape.length; i++) size *= shape[i]!;
+  for (let i = 0; i < shape.length; i++) {
+    if (shape[i] === 0) return 0; // also where the others are beyond what a number holds
+    size *= shape[i]!;
+  }
   return size;
 }
 
@@ -91,16 +94,25 @@ export function describe(value: unknown): string {
   return typeof value === "function" ? "a function" : String(value);
 }
 
-/** Throws a TypeError for the first key of `options` that is not known. */
-export function checkOptions(fn: string, options: unknown, known: ReadonlySet<string>): void {
+/**
+ * The options, each read once into an object of our own: a getter cannot change one after it was checked, nor call back
+ * in the middle of a call. Throws a TypeError for the first key that is not known.
+ */
+export function readOptions<O extends object>(fn: string, options: O, known: ReadonlySet<string>): O {
   if (typeof options !== "object" || options === null) {
     throw new TypeError(`${fn}: options must be an object, got ${describe(options)}`);
   }
-  for (const key in options) {
+  for (const key of Object.keys(options)) {
     if (!known.has(key)) {
       throw new TypeError(`${fn}: unknown option "${key}"; this version knows ${[...known].join(", ")}`);
     }
   }
+  const read: Record<string, unknown> = {};
+  for (const key of known) {
+    const value = (options as Record<string, unknown>)[key];
+    if (value !== undefined) read[key] = value;
+  }
+  return read as O;
 }
 
 /** The flag, or false where it is absent. */

@@ -1,6 +1,6 @@
 // softmax, logSoftmax and logSumExp along any axis. x is read as [outer, n, inner] with the axis in the middle.
 import { blockBytes } from "./memory.ts";
-import { checkOptions, normalizeAxis, readFlag } from "./shapes.ts";
+import { normalizeAxis, readFlag, readOptions, sizeOf } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { LogSumExpOptions, Shape, SoftmaxOptions, Tensor, TensorLike } from "./types.ts";
 
@@ -30,13 +30,8 @@ function runKernel({ kernels }: Core, mode: number, e: Extents, from: number, to
   else kernels.softmaxColumns(mode, e.n, e.inner, from, to, 0, e.outer * Math.ceil(e.inner / 4));
 }
 
-function normalize(
-  core: Core,
-  fn: "softmax" | "logSoftmax",
-  x: TensorLike,
-  options?: SoftmaxOptions,
-): Tensor {
-  if (options !== undefined) checkOptions(fn, options, SOFTMAX_OPTIONS);
+function normalize(core: Core, fn: "softmax" | "logSoftmax", x: TensorLike, given?: SoftmaxOptions): Tensor {
+  const options = given === undefined ? given : readOptions(fn, given, SOFTMAX_OPTIONS);
   const input = readOperand(core, fn, "x", x);
   const axis = normalizeAxis(fn, options?.axis === undefined ? -1 : options.axis, input.shape.length);
   const out = readOut(core, fn, options?.out, input.shape);
@@ -80,9 +75,9 @@ function runsOf(axes: readonly number[]): [first: number, last: number][] {
   return runs;
 }
 
-export function logSumExp(core: Core, x: TensorLike, options?: LogSumExpOptions): Tensor {
+export function logSumExp(core: Core, x: TensorLike, given?: LogSumExpOptions): Tensor {
   const fn = "logSumExp";
-  if (options !== undefined) checkOptions(fn, options, LOG_SUM_EXP_OPTIONS);
+  const options = given === undefined ? given : readOptions(fn, given, LOG_SUM_EXP_OPTIONS);
   const input = readOperand(core, fn, "x", x);
   const keepDims = readFlag(fn, "keepDims", options?.keepDims);
   const axes = readAxes(options?.axis, input.shape.length);
@@ -91,9 +86,10 @@ export function logSumExp(core: Core, x: TensorLike, options?: LogSumExpOptions)
   const out = readOut(core, fn, options?.out, shape);
   checkAlias(fn, out, "x", input);
   const result = new Result(core, fn, shape, out, options?.out, input.resident);
-  // Axes apart from each other are reduced one run after the other, so steps no larger than x lie between.
+  // Axes apart from each other are reduced one run after the other. What lies between is no larger than x, an empty axis
+  // counting as the 1 that it becomes.
   const runs = runsOf(axes);
-  const stepBytes = runs.length > 1 ? input.size * 4 : 0;
+  const stepBytes = runs.length > 1 ? sizeOf(input.shape.map((length) => Math.max(length, 1))) * 4 : 0;
   const bytes = core.memory.stagedBytes(input) + result.stagedBytes;
   reserve(core, fn, bytes + 2 * blockBytes(stepBytes), result);
   let from = core.memory.stageOperand(input);

@@ -147,7 +147,13 @@ export function readOperand(core: Core, fn: string, name: string, value: TensorL
   const data: unknown = value.data;
   checkFloat32(fn, name, data);
   checkLength(fn, name, data.length, shape, data.buffer);
-  return { data, shape, size: data.length, address: core.memory.addressOf(data), resident: false };
+  const address = core.memory.addressOf(data);
+  if (address >= 0 && data.length > 0 && !core.memory.isInUse(address, data.byteLength)) {
+    throw new TypeError(
+      `${fn}: ${name}.data is a view of Wasm memory that belongs to no tensor; the one it was of is disposed`,
+    );
+  }
+  return { data, shape, size: data.length, address, resident: false };
 }
 
 /** Checks the `out` option against the shape of the result. */
@@ -235,6 +241,11 @@ export class Result {
     if (this.#out.address < 0)
       this.#out.data.set(memory.f32.subarray(pointer >>> 2, (pointer >>> 2) + this.size));
     const given = this.#given as Tensor;
+    if (this.#out.address >= 0 && this.size > 0 && given.data.length === 0) {
+      // its view went stale as the memory grew
+      return { data: memory.valuesOf(this.#out), shape: this.shape };
+    }
+    // A tensor with `dims` alone is not returned as it came: the result type promises a `shape`.
     return given.shape === undefined ? { data: given.data, shape: this.shape } : given;
   }
 

@@ -70,6 +70,21 @@ describeVariants("windowSize, softcap, alibiSlopes, sinks", (runtime, variant) =
     expect(dead.lse.data).toEqual(Float32Array.of(Math.log(2), -Infinity));
   });
 
+  it("a row without keys is 0 whatever its sink, alone and among others", () => {
+    for (const sink of [NaN, Infinity, 3]) {
+      for (const lq of [1, 4, 5, 9]) {
+        const [q, k] = [randomTensor([lq, 4], 1), randomTensor([6, 4], 2)];
+        const options = {
+          isCausal: true,
+          queryOffset: -1,
+          sinks: { data: Float32Array.of(sink), shape: [1] },
+        };
+        const { data } = runtime.scaledDotProductAttention(q, k, k, options);
+        expect(Array.from(data.subarray(0, 4))).toEqual([0, 0, 0, 0]);
+      }
+    }
+  });
+
   it("softcap: tanh is within 1.5 ulp", () => {
     const x = Float32Array.from({ length: 200_000 }, (_, i) => (i - 100_000) / 10_000);
     const one = { data: Float32Array.of(1), shape: [1, 1] };

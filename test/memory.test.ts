@@ -171,6 +171,59 @@ describeVariants("memory", (runtime, variant) => {
     expect(runtime.scale(foreign, 2).data).toEqual(Float32Array.of(6, 8));
   });
 
+  it("takes options that are views of Wasm memory even where the call grows it", () => {
+    const [q, k] = [filled([1, 1, 3, 2]), filled([1, 1, 70_000, 2], 2)];
+    const own = fresh();
+    const held = own.tensor([4]);
+    const ints = new Int32Array(held.data.buffer, held.data.byteOffset, 1).fill(3);
+    const want = runtime.scaledDotProductAttention(q, k, k, { kvLengths: Int32Array.of(3) });
+    expect(own.scaledDotProductAttention(q, k, k, { kvLengths: ints }).data).toEqual(want.data);
+    const other = fresh();
+    const bits = other.tensor([17_500]);
+    const bytes = new Uint8Array(bits.data.buffer, bits.data.byteOffset, 70_000).fill(1, 0, 3);
+    const attnMask = { data: bytes, shape: [70_000] };
+    expect(other.scaledDotProductAttention(q, k, k, { attnMask }).data).toEqual(want.data);
+  });
+
+  it("a view of a disposed tensor is refused, and so is one of memory that belongs to no tensor", () => {
+    const own = fresh();
+    const tensor = own.tensor([4]);
+    const { data } = tensor;
+    tensor.dispose();
+    expect(() => own.softmax({ data, shape: [4] })).toThrow(
+      /softmax: x\.data is a view of Wasm memory that belongs to no tensor/,
+    );
+    const all = { data: new Float32Array(data.buffer, 0, 4), shape: [4] };
+    expect(() => own.softmax(filled([4]), { out: all })).toThrow(
+      /out\.data is a view of Wasm memory that belongs to no tensor/,
+    );
+  });
+
+  it("logSumExp over axes apart, one of them empty, leaves its neighbours alone", () => {
+    const own = fresh();
+    const neighbours = [0, 1, 2].map(() => own.tensor([700], new Float32Array(700).fill(7)));
+    neighbours[1]?.dispose();
+    const empty = { data: new Float32Array(0), shape: [200, 3, 0] };
+    expect(own.logSumExp(empty, { axis: [0, 2] }).data).toEqual(new Float32Array(3).fill(-Infinity));
+    for (const i of [0, 2]) expect(neighbours[i]?.data.every((x) => x === 7)).toBe(true);
+  });
+
+  it("reads each option once, before anything is copied in", () => {
+    const [q, k] = [filled([3, 4]), filled([5, 4], 2)];
+    const want = runtime.scaledDotProductAttention(q, k, k, { queryOffset: 1, isCausal: true });
+    let reads = 0;
+    const options = {
+      isCausal: true,
+      get queryOffset() {
+        reads++;
+        runtime.softmax(filled([400]));
+        return 1;
+      },
+    };
+    expect(runtime.scaledDotProductAttention(q, k, k, options).data).toEqual(want.data);
+    expect(reads).toBe(1);
+  });
+
   it("takes subarrays at odd offsets and views of another realm", () => {
     const backing = filled([64]).data;
     const at = (offset: number) => ({ data: backing.subarray(offset, offset + 6), shape: [2, 3] });

@@ -196,6 +196,18 @@ const cases: [name: string, call: () => unknown, type: typeof Error, message: Re
     /queryOffset must be from -268435456 to 268435456 with windowSize or alibiSlopes, got 536870912/,
   ],
   [
+    "softcap beyond float32",
+    () => attend(x, x, x, { softcap: 1e-46 }),
+    RangeError,
+    /softcap must be a positive float32 number, or 0 for none, got 1e-46/,
+  ],
+  [
+    "alibiSlopes values",
+    () => attend(x, x, x, { alibiSlopes: { data: Float32Array.of(1, NaN), shape: [2] } }),
+    RangeError,
+    /alibiSlopes must be finite, got NaN at 1/,
+  ],
+  [
     "windowSize type",
     () => attend(x, x, x, { windowSize: 3 }),
     TypeError,
@@ -211,7 +223,7 @@ const cases: [name: string, call: () => unknown, type: typeof Error, message: Re
     "softcap",
     () => attend(x, x, x, { softcap: -1 }),
     RangeError,
-    /softcap must be positive, or 0 for none, got -1/,
+    /softcap must be a positive float32 number, or 0 for none, got -1/,
   ],
   [
     "alibiSlopes",
