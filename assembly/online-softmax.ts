@@ -90,7 +90,8 @@ export function closeSums(stats: usize, sink: f32): void {
     const next = f32x4.pmax(rowMax, f32x4.splat(sink)), m = finiteMax(next);
     const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(rowMax, m), SMALLEST_NORMAL);
     const sum = fma(rowSum, kept, expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL));
-    const inverse = v128.andnot(f32x4.div(f32x4.splat(1), sum), f32x4.eq(rowSum, f32x4.splat(0))); // 0: a row without keys
+    const dead = f32x4.eq(rowSum, f32x4.splat(0)); // a row without keys
+    const inverse = v128.andnot(f32x4.div(f32x4.splat(1), sum), dead);
     v128.store(at + ROW_MAX, next);
     v128.store(at + ROW_SUM, sum);
     v128.store(at + RESCALE_BY, f32x4.mul(kept, inverse));

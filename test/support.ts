@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
-import { describe, expect } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type AttentionOptions, createRuntimeSync, type Runtime } from "../src/index.ts";
 import { attention, type RefAttentionOptions } from "./reference/attention.ts";
 import { type Calibrated, calibrate, digest, expectClose } from "./reference/compare.ts";
@@ -67,6 +67,23 @@ export function littered(variant: VariantName, rubbish: number): Runtime {
   litter.data.fill(rubbish);
   litter.dispose();
   return runtime;
+}
+
+export const zeros = (...shape: number[]): TestTensor => ({
+  data: new Float32Array(shape.reduce((product, n) => product * n, 1)),
+  shape,
+});
+
+/** What is wrong, the call, and what the message must say: function, argument, rule and both values. */
+export type WrongCall = [name: string, call: () => unknown, type: typeof Error, message: RegExp];
+
+/** Every call throws what it should, and the next one that is right succeeds. */
+export function itRefuses(runtime: Runtime, calls: readonly WrongCall[]): void {
+  it.each(calls)("%s", (_, call, type, message) => {
+    expect(call).toThrow(type);
+    expect(call).toThrow(message);
+    expect(runtime.softmax(zeros(2)).data).toEqual(Float32Array.of(0.5, 0.5));
+  });
 }
 
 /** Runs one body of tests on each variant, or names the variant that this engine cannot run. */
