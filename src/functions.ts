@@ -5,6 +5,7 @@ import type {
   ExpFunction,
   LogSumExpFunction,
   MatmulFunction,
+  MergeAttentionFunction,
   Operations,
   ScaleFunction,
   SoftmaxFunction,
@@ -13,9 +14,11 @@ import { createRuntimeSync, type Runtime } from "./runtime.ts";
 import type { ResidentTensor } from "./tensor.ts";
 import type {
   AttentionOptions,
+  AttentionPart,
   ElementwiseOptions,
   LogSumExpOptions,
   MatmulOptions,
+  MergeAttentionOptions,
   RuntimeInfo,
   Shape,
   SoftmaxOptions,
@@ -52,6 +55,26 @@ export const scaledDotProductAttention: AttentionFunction = ((
   value: TensorLike,
   options?: AttentionOptions,
 ) => defaultRuntime().scaledDotProductAttention(query, key, value, options)) as AttentionFunction;
+
+/**
+ * Merges partial results of attention over disjoint keys into the result over all of them, in the order of the parts.
+ *
+ * Each part is what returnLse gives: out [..., heads, queryLength, valueDim] (by layout), lse [..., heads, queryLength].
+ * With max the largest lse of a row: out = sum(e^(lse - max) out) / sum(e^(lse - max)), lse = max + log of that sum,
+ * computed in float64. A part without keys (lse -Infinity) changes nothing; a sink must be in one part only.
+ *
+ * @throws {TypeError} where parts is empty or a part is no { out, lse }.
+ * @throws {RangeError} for shapes that differ or do not belong together.
+ * @see Juravsky et al. 2024, "Hydragen", 3.2.
+ * @example
+ * const some = scaledDotProductAttention(query, keys1, values1, { returnLse: true });
+ * const others = scaledDotProductAttention(query, keys2, values2, { returnLse: true });
+ * const { out, lse } = mergeAttention([some, others]);
+ */
+export const mergeAttention: MergeAttentionFunction = ((
+  parts: readonly AttentionPart[],
+  options?: MergeAttentionOptions,
+) => defaultRuntime().mergeAttention(parts, options)) as MergeAttentionFunction;
 
 /**
  * Matrix product alpha * op(a) @ op(b) + beta * c. Batch axes broadcast as in NumPy; a vector on the left is a row,

@@ -4,6 +4,7 @@ export {
   logSoftmax,
   logSumExp,
   matmul,
+  mergeAttention,
   scale,
   scaledDotProductAttention,
   softmax,
@@ -14,6 +15,7 @@ export type {
   ExpFunction,
   LogSumExpFunction,
   MatmulFunction,
+  MergeAttentionFunction,
   Operations,
   ScaleFunction,
   SoftmaxFunction,
@@ -23,6 +25,7 @@ export { createRuntime, createRuntimeSync } from "./runtime.ts";
 export type { ResidentTensor } from "./tensor.ts";
 export type {
   AttentionOptions,
+  AttentionPart,
   AttentionWithLse,
   BooleanData,
   CausalAlignment,
@@ -31,6 +34,7 @@ export type {
   LogSumExpOptions,
   MaskLike,
   MatmulOptions,
+  MergeAttentionOptions,
   RuntimeInfo,
   RuntimeOptions,
   Shape,

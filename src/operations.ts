@@ -4,10 +4,12 @@
 import type { ResidentTensor } from "./tensor.ts";
 import type {
   AttentionOptions,
+  AttentionPart,
   AttentionWithLse,
   ElementwiseOptions,
   LogSumExpOptions,
   MatmulOptions,
+  MergeAttentionOptions,
   Shape,
   SoftmaxOptions,
   Tensor,
@@ -49,6 +51,15 @@ export interface AttentionFunction {
   (query: R, key: R, value: R, options?: AttentionOptions & WithoutLse & Fresh): R;
   (query: T, key: T, value: T, options?: AttentionOptions & WithoutLse): Tensor;
   (query: T, key: T, value: T, options?: AttentionOptions): Tensor | AttentionWithLse;
+}
+
+/** Type of mergeAttention. */
+export interface MergeAttentionFunction {
+  (
+    parts: readonly { readonly out: R; readonly lse: R }[],
+    options?: MergeAttentionOptions,
+  ): AttentionWithLse<R>;
+  (parts: readonly AttentionPart[], options?: MergeAttentionOptions): AttentionWithLse;
 }
 
 /** Type of matmul. */
@@ -95,6 +106,7 @@ export interface ExpFunction {
  */
 export interface Operations {
   readonly scaledDotProductAttention: AttentionFunction;
+  readonly mergeAttention: MergeAttentionFunction;
   readonly matmul: MatmulFunction;
   readonly softmax: SoftmaxFunction;
   readonly logSoftmax: SoftmaxFunction;

@@ -5,11 +5,13 @@ import { chooseVariant } from "./features.ts";
 import { instantiateKernels, instantiateKernelsSync, type Kernels, type ModuleSource } from "./instance.ts";
 import { matmul } from "./matmul.ts";
 import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
+import { mergeAttention } from "./merge-attention.ts";
 import type {
   AttentionFunction,
   ExpFunction,
   LogSumExpFunction,
   MatmulFunction,
+  MergeAttentionFunction,
   Operations,
   ScaleFunction,
   SoftmaxFunction,
@@ -20,9 +22,11 @@ import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
 import type {
   AttentionOptions,
+  AttentionPart,
   ElementwiseOptions,
   LogSumExpOptions,
   MatmulOptions,
+  MergeAttentionOptions,
   RuntimeInfo,
   RuntimeOptions,
   Shape,
@@ -53,6 +57,9 @@ export class Runtime implements Operations {
     value: TensorLike,
     options?: AttentionOptions,
   ) => scaledDotProductAttention(this.#core, query, key, value, options)) as AttentionFunction;
+  /** The function {@link mergeAttention} on this runtime. */
+  readonly mergeAttention = ((parts: readonly AttentionPart[], options?: MergeAttentionOptions) =>
+    mergeAttention(this.#core, parts, options)) as MergeAttentionFunction;
   /** The function {@link matmul} on this runtime. */
   readonly matmul = ((a: TensorLike, b: TensorLike, options?: MatmulOptions) =>
     matmul(this.#core, a, b, options)) as MatmulFunction;

@@ -75,6 +75,18 @@ export interface AttentionWithLse<Out = Tensor, Lse = Out> {
   lse: Lse;
 }
 
+/** One part of attention over some of the keys, as returnLse gives it. */
+export interface AttentionPart {
+  readonly out: TensorLike;
+  readonly lse: TensorLike;
+}
+
+/** Options of mergeAttention. */
+export interface MergeAttentionOptions {
+  /** Layout of the outputs; lse is [..., heads, queryLength] in both. Default "bhld". */
+  readonly layout?: Layout | undefined;
+}
+
 /** Options of {@link Runtime.matmul}: out = alpha * op(a) @ op(b) + beta * c. */
 export interface MatmulOptions {
   /** Read a as its transpose over the last two axes. Default false. */

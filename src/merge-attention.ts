@@ -1,0 +1,134 @@
+// mergeAttention: partial results over disjoint keys to the result over all of them, by their log-sum-exp.
+import { describe, readOptions, sameShape, showShape } from "./shapes.ts";
+import { type Core, createTensor, type Operand, readOperand } from "./tensor.ts";
+import type { AttentionPart, AttentionWithLse, MergeAttentionOptions, Shape, Tensor } from "./types.ts";
+
+const FN = "mergeAttention";
+const OPTIONS: ReadonlySet<string> = new Set(["layout"]);
+
+/** One checked part: values of its output and of its log-sum-exp. */
+interface Part {
+  out: Float32Array;
+  lse: Float32Array;
+  resident: boolean;
+}
+
+/** Shape of lse that belongs to an output: the width dropped, heads before length in either layout. */
+function lseShapeOf(out: Shape, isBlhd: boolean): number[] {
+  const shape = out.slice(0, -1);
+  if (isBlhd) shape.push(...shape.splice(-2).reverse());
+  return shape;
+}
+
+function readPart(
+  core: Core,
+  part: unknown,
+  i: number,
+  first: Shape | undefined,
+  isBlhd: boolean,
+): { part: Part; shape: Shape } {
+  if (typeof part !== "object" || part === null) {
+    throw new TypeError(`${FN}: parts[${i}] must be { out, lse }, got ${describe(part)}`);
+  }
+  const given = part as AttentionPart;
+  const out = readOperand(core, FN, `parts[${i}].out`, given.out);
+  const lse = readOperand(core, FN, `parts[${i}].lse`, given.lse);
+  const least = isBlhd ? 3 : 2;
+  if (out.shape.length < least) {
+    throw new RangeError(
+      `${FN}: parts[${i}].out must have rank ${least} or more, got ${showShape(out.shape)}`,
+    );
+  }
+  if (first !== undefined && !sameShape(out.shape, first)) {
+    throw new RangeError(
+      `${FN}: parts[${i}].out.shape must be ${showShape(first)} as in parts[0], got ${showShape(out.shape)}`,
+    );
+  }
+  const lseShape = lseShapeOf(out.shape, isBlhd);
+  if (!sameShape(lse.shape, lseShape)) {
+    throw new RangeError(
+      `${FN}: parts[${i}].lse.shape must be ${showShape(lseShape)} for out ${showShape(out.shape)}, got ${showShape(lse.shape)}`,
+    );
+  }
+  const valuesOf = (operand: Operand) => core.memory.valuesOf(operand);
+  return {
+    part: { out: valuesOf(out), lse: valuesOf(lse), resident: out.resident && lse.resident },
+    shape: out.shape,
+  };
+}
+
+/**
+ * Merges one row in float64: weights e^(lse - max), in the order of the parts. A part without keys (lse -Infinity) is
+ * passed over, whatever its output; where all are, the row is 0.
+ */
+function mergeRow(
+  parts: readonly Part[],
+  row: number,
+  first: number,
+  width: number,
+  out: Float32Array,
+): number {
+  let max = -Infinity;
+  for (const { lse } of parts) max = Math.max(max, lse[row]!);
+  if (max === -Infinity) return -Infinity;
+  const weights = parts.map(({ lse }) => Math.exp(lse[row]! - max));
+  const sum = weights.reduce((a, b) => a + b, 0);
+  for (let c = first; c < first + width; c++) {
+    let value = 0;
+    for (let i = 0; i < parts.length; i++) if (weights[i] !== 0) value += weights[i]! * parts[i]!.out[c]!;
+    out[c] = value / sum;
+  }
+  return max + Math.log(sum);
+}
+
+export function mergeAttention(
+  core: Core,
+  parts: readonly AttentionPart[],
+  given: MergeAttentionOptions = {},
+): AttentionWithLse {
+  const { layout } = readOptions(FN, given, OPTIONS);
+  if (layout !== undefined && layout !== "bhld" && layout !== "blhd") {
+    throw new TypeError(`${FN}: layout must be "bhld" or "blhd", got ${describe(layout)}`);
+  }
+  if (!Array.isArray(parts) || parts.length === 0) {
+    throw new TypeError(`${FN}: parts must be an array of one or more { out, lse }, got ${describe(parts)}`);
+  }
+  const isBlhd = layout === "blhd";
+  let shape: Shape | undefined;
+  const read = parts.map((part, i) => {
+    const checked = readPart(core, part, i, shape, isBlhd);
+    shape ??= checked.shape;
+    return checked.part;
+  });
+  const outShape = [...shape!];
+  const lseShape = lseShapeOf(outShape, isBlhd);
+  const width = outShape[outShape.length - 1]!;
+  const rows = read[0]!.lse.length;
+  const out = new Float32Array(read[0]!.out.length);
+  const lse = new Float32Array(rows);
+  const length = lseShape[lseShape.length - 1]!;
+  const heads = lseShape[lseShape.length - 2] ?? 1;
+  for (let row = 0; row < rows; row++) {
+    const bh = Math.floor(row / length);
+    const place = isBlhd ? (Math.floor(bh / heads) * length + (row % length)) * heads + (bh % heads) : row;
+    lse[row] = mergeRow(read, row, place * width, width, out);
+  }
+  return finish(
+    core,
+    read.every((part) => part.resident),
+    { data: out, shape: outShape },
+    { data: lse, shape: lseShape },
+  );
+}
+
+/** The result as it is, or in Wasm memory where every part was there. */
+function finish(core: Core, resident: boolean, out: Tensor, lse: Tensor): AttentionWithLse {
+  if (!resident) return { out, lse };
+  const residentOut = createTensor(core, out.shape, out.data);
+  try {
+    return { out: residentOut, lse: createTensor(core, lse.shape, lse.data) };
+  } catch (error) {
+    residentOut.dispose();
+    throw error;
+  }
+}
