@@ -6,9 +6,15 @@ import type { Core } from "./tensor.ts";
 import type { AttentionOptions } from "./types.ts";
 
 /** Checks an Int32Array with one entry for each batch. */
-function checkPerBatch(fn: string, name: string, value: unknown, batch: number): asserts value is Int32Array {
+function checkPerBatch(
+  fn: string,
+  name: string,
+  value: unknown,
+  batch: number,
+  orElse = "",
+): asserts value is Int32Array {
   if (!ArrayBuffer.isView(value) || Object.prototype.toString.call(value) !== "[object Int32Array]") {
-    throw new TypeError(`${fn}: ${name} must be an Int32Array, got ${describe(value)}`);
+    throw new TypeError(`${fn}: ${name} must be ${orElse}an Int32Array, got ${describe(value)}`);
   }
   const { length } = value as Int32Array;
   if (length !== batch) {
@@ -61,7 +67,7 @@ function checkQueryOffset(
       `${fn}: queryOffset and causalAlignment both set the position, got ${describe(queryOffset)} and "${options.causalAlignment}"`,
     );
   }
-  if (typeof queryOffset !== "number") checkPerBatch(fn, "queryOffset", queryOffset, batch);
+  if (typeof queryOffset !== "number") checkPerBatch(fn, "queryOffset", queryOffset, batch, "an integer or ");
   else if (!Number.isInteger(queryOffset)) {
     throw new RangeError(`${fn}: queryOffset must be an integer, got ${queryOffset}`);
   }

@@ -114,7 +114,7 @@ function plan(fn: string, given: RuntimeOptions): Plan {
     throw new TypeError(`${fn}: variant must be "auto", "simd" or "relaxed", got ${describe(variant)}`);
   }
   if (typeof maxMemoryBytes !== "number" || !(maxMemoryBytes > 0)) {
-    throw new RangeError(
+    throw new (typeof maxMemoryBytes === "number" ? RangeError : TypeError)(
       `${fn}: maxMemoryBytes must be a positive number of bytes, got ${describe(maxMemoryBytes)}`,
     );
   }

@@ -89,7 +89,8 @@ export function describe(value: unknown): string {
   if (Array.isArray(value)) return value.length > 8 ? `an array of ${value.length}` : showShape(value);
   if (typeof value === "object") {
     const tag = Object.prototype.toString.call(value).slice(8, -1);
-    return tag === "Object" ? `an object with keys ${showShape(Object.keys(value) as never)}` : `a ${tag}`;
+    if (tag === "Object") return `an object with keys ${showShape(Object.keys(value) as never)}`;
+    return `${/^[AEIOU]/.test(tag) ? "an" : "a"} ${tag}`;
   }
   return typeof value === "function" ? "a function" : String(value);
 }

@@ -90,8 +90,13 @@ function checkFloat32(fn: string, name: string, data: unknown): asserts data is 
   if (data instanceof Float32Array) return; // the common case at a tenth of the cost; what follows knows other realms
   if (ArrayBuffer.isView(data) && Object.prototype.toString.call(data) === "[object Float32Array]") return;
   const kind = describe(data);
+  const convert = "convert it with Float32Array.from(data)";
   const hint =
-    kind === "a Float64Array" ? "; float64 is not computed: convert it with Float32Array.from(data)" : "";
+    kind === "a Float64Array"
+      ? `; float64 is not computed: ${convert}`
+      : Array.isArray(data)
+        ? `; ${convert}`
+        : "";
   throw new TypeError(`${fn}: ${name}.data must be a Float32Array, got ${kind}${hint}`);
 }
 

@@ -141,7 +141,7 @@ const cases: WrongCall[] = [
     "offset array",
     () => attend(x, x, x, { queryOffset: [1] }),
     TypeError,
-    /queryOffset must be an Int32Array, got \[1\]/,
+    /queryOffset must be an integer or an Int32Array, got \[1\]/,
   ],
   [
     "offset length",
@@ -214,7 +214,7 @@ const cases: WrongCall[] = [
     "mask type",
     () => attend(x, x, x, { attnMask: { data: new Int32Array(9), shape: [3, 3] } }),
     TypeError,
-    /attnMask\.data must be a Uint8Array, Uint8ClampedArray or array of booleans .* got a Int32Array/,
+    /attnMask\.data must be a Uint8Array, Uint8ClampedArray or array of booleans .* got an Int32Array/,
   ],
   [
     "mask values",
