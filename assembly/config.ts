@@ -42,7 +42,7 @@ export const FEW_ROWS_SUMS: i32 = 16384;
 export const BLOCK_Q: i32 = 64;
 
 /**
- * Keys of one step of the online softmax: a multiple of MR (5, 6), NR and the 16 keys of dotRows; scores and bias,
+ * Keys of one step of the online softmax: a multiple of MR (5, 6), NR and the 8 keys of dotRows; scores and bias,
  * BLOCK_K x NR floats each, stay in L1. 120 and 144 cost 2 to 5 % more. npm run bench -- attention
  */
 export const BLOCK_K: i32 = 240;

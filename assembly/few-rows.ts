@@ -112,17 +112,17 @@ function gather(b: usize, r1: usize, r2: usize, r3: usize): v128 {
 }
 
 /**
- * `rows` (1 or 4) rows of A against `groups` (1, 2 or 4) times four rows of B: four columns of C for each pair. Both
- * are literals, and 4 rows take at most 2 groups. Rows of B within a group are r1, r2, r3 bytes from its first.
- * rows * groups chains of multiply-adds run side by side; fewer than eight leave the adders waiting (latency 4, two
- * ports), one row of A is bound by memory before that.
+ * `rows` (1 or 4) rows of A against `groups` (1 or 2) times four rows of B: four columns of C for each pair. Both are
+ * literals. Rows of B within a group are r1, r2, r3 bytes from its first. rows * groups chains of multiply-adds run
+ * side by side; fewer than eight leave the adders waiting (latency 4, two ports). One row of A is bound by memory
+ * before that, and four groups instead of two made it no faster (decode, 32 heads of 2048 keys).
  */
 @inline
 function dots(
   rows: i32, groups: i32, k: i32, a: usize, rowA: usize, b: usize, r1: usize, r2: usize, r3: usize,
   c: usize, rowC: usize,
 ): void {
-  let s00 = f32x4.splat(0), s01 = s00, s02 = s00, s03 = s00;
+  let s00 = f32x4.splat(0), s01 = s00;
   let s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
   const group = r1 << 2;
   let v0 = s00, v1 = s00, v2 = s00, v3 = s00, lo: v128, hi: v128, t0: v128, t1: v128, t2: v128, t3: v128, g: usize;
@@ -153,29 +153,13 @@ function dots(
         s31 = addTransposed(a + 3 * rowA, t0, t1, t2, t3, s31);
       }
     }
-    if (groups > 2) {
-      g = b + 2 * group;
-      v0 = v128.load(g); v1 = v128.load(g + r1); v2 = v128.load(g + r2); v3 = v128.load(g + r3);
-      lo = i32x4.shuffle(v0, v1, 0, 4, 1, 5); hi = i32x4.shuffle(v2, v3, 0, 4, 1, 5);
-      t0 = i64x2.shuffle(lo, hi, 0, 2); t1 = i64x2.shuffle(lo, hi, 1, 3);
-      lo = i32x4.shuffle(v0, v1, 2, 6, 3, 7); hi = i32x4.shuffle(v2, v3, 2, 6, 3, 7);
-      s02 = addTransposed(a, t0, t1, i64x2.shuffle(lo, hi, 0, 2), i64x2.shuffle(lo, hi, 1, 3), s02);
-      g += group;
-      v0 = v128.load(g); v1 = v128.load(g + r1); v2 = v128.load(g + r2); v3 = v128.load(g + r3);
-      lo = i32x4.shuffle(v0, v1, 0, 4, 1, 5); hi = i32x4.shuffle(v2, v3, 0, 4, 1, 5);
-      t0 = i64x2.shuffle(lo, hi, 0, 2); t1 = i64x2.shuffle(lo, hi, 1, 3);
-      lo = i32x4.shuffle(v0, v1, 2, 6, 3, 7); hi = i32x4.shuffle(v2, v3, 2, 6, 3, 7);
-      s03 = addTransposed(a, t0, t1, i64x2.shuffle(lo, hi, 0, 2), i64x2.shuffle(lo, hi, 1, 3), s03);
-    }
   }
   for (; p > 0; --p, a += 4, b += 4) {
     v0 = gather(b, r1, r2, r3);
     if (groups > 1) v1 = gather(b + group, r1, r2, r3);
-    if (groups > 2) { v2 = gather(b + 2 * group, r1, r2, r3); v3 = gather(b + 3 * group, r1, r2, r3); }
     t0 = v128.load32_splat(a);
     s00 = fma(t0, v0, s00);
     if (groups > 1) s01 = fma(t0, v1, s01);
-    if (groups > 2) { s02 = fma(t0, v2, s02); s03 = fma(t0, v3, s03); }
     if (rows > 1) {
       t0 = v128.load32_splat(a + rowA); s10 = fma(t0, v0, s10); if (groups > 1) s11 = fma(t0, v1, s11);
       t0 = v128.load32_splat(a + 2 * rowA); s20 = fma(t0, v0, s20); if (groups > 1) s21 = fma(t0, v1, s21);
@@ -184,7 +168,6 @@ function dots(
   }
   v128.store(c, s00);
   if (groups > 1) v128.store(c, s01, 16);
-  if (groups > 2) { v128.store(c, s02, 32); v128.store(c, s03, 48); }
   if (rows > 1) {
     v128.store(c + rowC, s10); if (groups > 1) v128.store(c + rowC, s11, 16);
     v128.store(c + 2 * rowC, s20); if (groups > 1) v128.store(c + 2 * rowC, s21, 16);
@@ -204,7 +187,7 @@ export function dotRows(
   }
   for (; i < m; ++i, a += rowA, c += rowC) {
     let j = 0;
-    for (; j + 16 <= n; j += 16) dots(1, 4, k, a, rowA, b + <usize>j * rowB, r1, r2, r3, c + (<usize>j << 2), rowC);
+    for (; j + 8 <= n; j += 8) dots(1, 2, k, a, rowA, b + <usize>j * rowB, r1, r2, r3, c + (<usize>j << 2), rowC);
     dotEdge(1, j, n, k, a, rowA, b, rowB, c, rowC);
   }
 }

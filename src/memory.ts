@@ -62,19 +62,25 @@ export class LinearMemory {
   allocate(bytes: number, caller: string): number {
     const size = Math.max(blockBytes(bytes), ALIGNMENT);
     let index = this.#bestFit(size);
-    if (index < 0 && this.#arenaBytes > 0) {
-      this.#releaseArena(); // between calls the arena is idle: its room may be all that is missing
-      index = this.#bestFit(size);
-    }
     if (index < 0) {
-      const last = this.#starts.length - 1;
-      const tail =
-        last >= 0 && this.#starts[last]! + this.#sizes[last]! === this.#end ? this.#sizes[last]! : 0;
-      this.#grow(this.#end - tail + size + this.#slack, caller);
-      this.#extend();
+      try {
+        this.#growFor(size, caller);
+      } catch (error) {
+        if (this.#arenaBytes === 0) throw error;
+        this.#releaseArena(); // idle between calls: its room may be all that is missing
+        if (this.#bestFit(size) < 0) this.#growFor(size, caller);
+      }
       index = this.#bestFit(size);
     }
     return this.#take(index, size);
+  }
+
+  /** Grows the memory until a block of `size` fits behind what is in use. */
+  #growFor(size: number, caller: string): void {
+    const last = this.#starts.length - 1;
+    const tail = last >= 0 && this.#starts[last]! + this.#sizes[last]! === this.#end ? this.#sizes[last]! : 0;
+    this.#grow(this.#end - tail + size + this.#slack, caller);
+    this.#extend();
   }
 
   /** Gives a block back. Only what `allocate` returned, once. */
