@@ -8,7 +8,9 @@ import { quick, thorough } from "../stopwatch.ts";
 import { compare, startPeers } from "./compare.ts";
 import { installPeers } from "./install.ts";
 
-const texts = [
+/** One word, which is mostly the reading of the weights, and sentences of 8 to 10 tokens, which are mostly arithmetic. */
+const word = ["hello"];
+const sentences = [
   "How do I reset my password?",
   "The train to Lyon leaves at nine.",
   "Add two eggs and stir until smooth.",
@@ -46,37 +48,39 @@ const probe = (): Bound => ({
 });
 
 const processes = await startPeers(["ours", "energetic-ai"]);
-const outcomes = await compare(
-  processes,
-  { work: { operation: "sentences", texts }, place: "copied", effort },
-  probe,
-);
-for (const process of processes.values()) process.stop();
-for (const { peer, failure } of outcomes) if (failure) throw new Error(`${peer}: ${failure}`);
-
-const [ours, theirs] = outcomes.map(({ preparation }) => preparation?.output as Float32Array);
-const difference = (ours as Float32Array).reduce(
-  (max, x, i) => Math.max(max, Math.abs(x - (theirs?.[i] ?? NaN))),
-  0,
-);
-if (!(difference <= TOLERANCE))
-  throw new Error(`the embeddings differ by ${difference}, allowed are ${TOLERANCE}`);
-
 const report = createReport(runFacts());
-report.section(`${texts.length} short sentences, one after the other`, columns);
-for (const { peer, result } of outcomes) {
-  const oursMs = outcomes[0]?.result?.timing.median;
-  if (!result || !oursMs) continue;
-  const { timing, isNoisy } = result;
-  const perSentence = (ms: number) => duration(ms / texts.length);
-  const cells = [
-    peer,
-    perSentence(timing.median),
-    `${perSentence(timing.p25)} - ${perSentence(timing.p75)}`,
-    String(timing.samples),
-    `${(timing.median / oursMs).toFixed(2)}x`,
-    isNoisy ? "noisy" : "",
-  ];
-  report.row(cells, { peer, timing });
+await reportTexts("one word", word);
+await reportTexts(`${sentences.length} short sentences, one after the other`, sentences);
+for (const process of processes.values()) process.stop();
+
+/** Both encoders on the same texts: first that they agree, then the time of each. */
+async function reportTexts(title: string, texts: string[]): Promise<void> {
+  const work = { operation: "sentences", texts } as const;
+  const outcomes = await compare(processes, { work, place: "copied", effort }, probe);
+  for (const { peer, failure } of outcomes) if (failure) throw new Error(`${peer}: ${failure}`);
+  const [ours, theirs] = outcomes.map(({ preparation }) => preparation?.output as Float32Array);
+  const difference = (ours as Float32Array).reduce(
+    (max, x, i) => Math.max(max, Math.abs(x - (theirs?.[i] ?? NaN))),
+    0,
+  );
+  if (!(difference <= TOLERANCE))
+    throw new Error(`the embeddings differ by ${difference}, allowed are ${TOLERANCE}`);
+
+  report.section(title, columns);
+  for (const { peer, result } of outcomes) {
+    const oursMs = outcomes[0]?.result?.timing.median;
+    if (!result || !oursMs) continue;
+    const { timing, isNoisy } = result;
+    const perSentence = (ms: number) => duration(ms / texts.length);
+    const cells = [
+      peer,
+      perSentence(timing.median),
+      `${perSentence(timing.p25)} - ${perSentence(timing.p75)}`,
+      String(timing.samples),
+      `${(timing.median / oursMs).toFixed(2)}x`,
+      isNoisy ? "noisy" : "",
+    ];
+    report.row(cells, { peer, timing });
+  }
+  console.log(`\nembeddings agree to ${difference.toExponential(1)}`);
 }
-console.log(`\nembeddings agree to ${difference.toExponential(1)}`);
