@@ -22,15 +22,15 @@ import { capScores } from "./softcap";
 @inline const ROW_SUM: usize = 4;
 @inline const RESCALE_BY: usize = 8;
 
-/** Bytes of a row of `n` floats, rounded up to whole vectors. */
+/** Bytes of a row of `n` floats, rounded up to the pairs of vectors that streamRows writes. */
 @inline
 function rowBytes(n: i32): usize {
-  return <usize>((n + 3) & ~3) << 2;
+  return <usize>((n + 7) & ~7) << 2;
 }
 
 /** Bytes of scratch for `rows` rows: of each the scaled query, scores, statistics, output and one block's output. */
 export function decodeScratchBytes(rows: f64, d: i32, dv: i32): f64 {
-  const paddedD = Math.ceil(<f64>d / 4) * 16, paddedDv = Math.ceil(<f64>dv / 4) * 16;
+  const paddedD = Math.ceil(<f64>d / 8) * 32, paddedDv = Math.ceil(<f64>dv / 8) * 32;
   return rows * (paddedD + <f64>SCORES_BYTES + <f64>STATS_BYTES + 2 * paddedDv) + <f64>BIAS_BYTES;
 }
 

@@ -1,7 +1,7 @@
 // C = A op(B) for few rows of A, where reading B is the cost: one pass over B where it stands, nothing packed.
 //
 // A: m rows of k, element (i, p) at a + i * rowA + p * stepA bytes. C: m rows of n, c + i * rowC bytes, rowC a multiple
-// of 16 with room for n rounded up to 4: lanes past n are written with what lies past B, and mean nothing.
+// of 16 with room for n rounded up to 8: lanes past n are written with what lies past B, and mean nothing.
 //   streamRows: B(p, j) at b + p * rowB + 4 j, rows contiguous. Four rows of B at a time are added into C, which stays
 //     in L1, so B is read in long sequential runs (a tile would walk down columns, a cache line for 8 floats).
 //   dotRows: B(p, j) at b + j * rowB + 4 p, op(B) a transpose (scores Q K^T, weights stored [out, in]). Four rows of B
@@ -14,7 +14,7 @@ import { fma } from "./simd";
 function zeroRows(m: i32, n: i32, c: usize, rowC: usize): void {
   const zero = f32x4.splat(0);
   for (let i = 0; i < m; ++i, c += rowC) {
-    for (let j: usize = 0; j < <usize>n << 2; j += 16) v128.store(c + j, zero);
+    for (let j: usize = 0; j < <usize>((n + 7) & ~7) << 2; j += 16) v128.store(c + j, zero);
   }
 }
 
@@ -52,23 +52,32 @@ function addFourTwice(n: i32, a: usize, rowA: usize, stepA: usize, b: usize, row
   const y2 = v128.load32_splat(a + 2 * stepA), y3 = v128.load32_splat(a + 3 * stepA);
   const end = c + (<usize>n << 2);
   let d = c + rowC, b1 = b + rowB, b2 = b1 + rowB, b3 = b2 + rowB;
-  for (; c < end; c += 16) {
-    let v = v128.load(b);
+  for (; c < end; c += 32, d += 32) {
+    let v = v128.load(b), w = v128.load(b, 16);
     let s0 = fma(x0, v, v128.load(c)), s1 = fma(y0, v, v128.load(d));
+    let s2 = fma(x0, w, v128.load(c, 16)), s3 = fma(y0, w, v128.load(d, 16));
     v = v128.load(b1);
+    w = v128.load(b1, 16);
     s0 = fma(x1, v, s0);
     s1 = fma(y1, v, s1);
+    s2 = fma(x1, w, s2);
+    s3 = fma(y1, w, s3);
     v = v128.load(b2);
+    w = v128.load(b2, 16);
     s0 = fma(x2, v, s0);
     s1 = fma(y2, v, s1);
+    s2 = fma(x2, w, s2);
+    s3 = fma(y2, w, s3);
     v = v128.load(b3);
+    w = v128.load(b3, 16);
     v128.store(c, fma(x3, v, s0));
     v128.store(d, fma(y3, v, s1));
-    d += 16;
-    b += 16;
-    b1 += 16;
-    b2 += 16;
-    b3 += 16;
+    v128.store(c, fma(x3, w, s2), 16);
+    v128.store(d, fma(y3, w, s3), 16);
+    b += 32;
+    b1 += 32;
+    b2 += 32;
+    b3 += 32;
   }
 }
 

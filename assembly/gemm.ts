@@ -38,7 +38,7 @@ function fewRowsColumns(m: i32): i32 {
 /** Bytes of scratch that `gemm` needs, whatever part of its rows it computes. */
 export function gemmScratchBytes(m: i32, n: i32, k: i32, csA: i32, csB: i32): usize {
   if (isDirect(n, k, csB)) return 0;
-  if (isFewRows(m, csA, csB)) return (<usize>m * min((n + 3) & ~3, fewRowsColumns(m))) << 2;
+  if (isFewRows(m, csA, csB)) return (<usize>m * min((n + 7) & ~7, fewRowsColumns(m))) << 2;
   const columns = (min(n, NC) + NR - 1) / NR * NR;
   return (<usize>columns * min(k, KC)) << 2;
 }
@@ -88,7 +88,7 @@ function fewRows(
   m: i32, n: i32, k: i32, alpha: f32, a: usize, rsA: i32, csA: i32, b: usize, rowB: usize, rowsContiguous: bool,
   beta: f32, c: usize, ldc: i32, sums: usize,
 ): void {
-  const rowA = <usize>rsA << 2, rowSums = <usize>((n + 3) & ~3) << 2;
+  const rowA = <usize>rsA << 2, rowSums = <usize>((n + 7) & ~7) << 2;
   if (rowsContiguous) streamRows(m, n, k, a, rowA, <usize>csA << 2, b, rowB, sums, rowSums);
   else dotRows(m, n, k, a, rowA, b, rowB, sums, rowSums);
   const alpha4 = f32x4.splat(alpha), beta4 = f32x4.splat(beta);
