@@ -18,15 +18,15 @@
 //   by broadcasts, and the finished weights are already the packed operand of the second product.
 import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
-import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskTile } from "./mask";
+import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import {
   NEXT_MAX, RESCALE_BY, ROW_MAX, ROW_SUM, STARTED, STATS_BYTES, UNUSED_MAX,
   addBias, closeSums, markRemoved, softmaxTile, startStats, takeMaxima,
 } from "./online-softmax";
 import { packRows } from "./pack";
-import { AttentionParams, MASK_ADDITIVE } from "./params";
-import { log } from "./log";
+import { AttentionParams } from "./params";
+import { maxPlusLog } from "./log";
 import { allFinite, storeTransposed4 } from "./simd";
 import { capScores } from "./softcap";
 
@@ -76,9 +76,8 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
     + ((<usize>b * params.queryBatch + <usize>h * params.queryHead + <usize>q0 * params.queryRow) << 2);
   const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << 2);
   const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << 2);
-  const maskShift: usize = params.maskKind == MASK_ADDITIVE ? 2 : 0;
   const mask = params.mask
-    + ((<usize>b * params.maskBatch + <usize>h * params.maskHead + <usize>q0 * params.maskRow) << maskShift);
+    + ((<usize>b * params.maskBatch + <usize>h * params.maskHead + <usize>q0 * params.maskRow) << maskShift(params));
   const position = q0 + load<i32>(params.queryOffsets + (<usize>b << 2));
   const kvLength = load<i32>(params.kvLengths + (<usize>b << 2));
   const slope = alibiSlope(params, b, h);
@@ -120,7 +119,7 @@ function attendKeys(
   const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
   const step = panelBytes(params.d, params.dv);
   const tile = params.scratch + PANELS * step, bias = tile + TILE_BYTES;
-  const maskRow = <usize>params.maskRow << (params.maskKind == MASK_ADDITIVE ? 2 : 0);
+  const maskRow = <usize>params.maskRow << maskShift(params);
   let finite = -1; // whether the block of V holds no NaN or Infinity: asked at most once, by a partial panel
   for (let r = 0, panel = params.scratch; r < rows; r += NR, panel += step) {
     const count = min(NR, rows - r);
@@ -228,6 +227,6 @@ function finishColumn(from: usize, to: usize, outRow: usize, inverse: v128, lane
 function storeLse(stats: usize, lse: usize, count: i32): void {
   for (let i = 0; i < count; ++i) {
     const at = <usize>i << 2;
-    f32.store(lse + at, <f32>(<f64>f32.load(stats + ROW_MAX + at) + log(f32.load(stats + ROW_SUM + at))));
+    f32.store(lse + at, maxPlusLog(f32.load(stats + ROW_MAX + at), f32.load(stats + ROW_SUM + at)));
   }
 }

@@ -8,9 +8,9 @@
 import { BLOCK_K, NR } from "./config";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { dotRows, streamRows } from "./few-rows";
-import { log } from "./log";
-import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskTile } from "./mask";
-import { AttentionParams, MASK_ADDITIVE } from "./params";
+import { maxPlusLog } from "./log";
+import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskShift, maskTile } from "./mask";
+import { AttentionParams } from "./params";
 import { allFinite, fma, hmax, loadPartial, storePartial } from "./simd";
 import { capScores } from "./softcap";
 
@@ -102,8 +102,7 @@ function startRows(params: AttentionParams, b: i32, h0: i32, rows: i32, query: u
 function weighHead(
   params: AttentionParams, b: i32, h: i32, position: i32, from: i32, to: i32, scores: usize, stats: usize, bias: usize,
 ): bool {
-  const shift: usize = params.maskKind == MASK_ADDITIVE ? 2 : 0;
-  const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead) << shift);
+  const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead) << maskShift(params));
   const visible = maskTile(params, mask, alibiSlope(params, b, h), position, params.lq, from, to, bias);
   for (let i = 0; i < params.lq; ++i, scores += SCORES_BYTES, stats += STATS_BYTES) {
     if (visible == EMPTY) {
@@ -218,7 +217,7 @@ function finishRows(params: AttentionParams, b: i32, h0: i32, rows: i32, stats: 
     if (c < dv) storePartial(out + at, f32x4.mul(loadPartial(sums + at, dv - c, factor), factor), dv - c);
     if (params.lse != 0) {
       const to = params.lse + (<usize>((b * params.numHeads + h0) * params.lq + r) << 2);
-      f32.store(to, <f32>(<f64>f32.load(stats) + log(rowSum)));
+      f32.store(to, maxPlusLog(f32.load(stats), rowSum));
     }
   }
 }

@@ -3,7 +3,7 @@
 // A: m rows of k, element (i, p) at a + i * rowA + p * stepA bytes. C: m rows of n, c + i * rowC bytes, rowC a multiple
 // of 16 with room for n rounded up to 8: lanes past n are written with what lies past B, and mean nothing.
 //   streamRows: B(p, j) at b + p * rowB + 4 j, rows contiguous. Four rows of B at a time are added into C, which stays
-//     in L1, so B is read in long sequential runs (a tile would walk down columns, a cache line for 8 floats).
+//     in cache, so B is read in long sequential runs (a tile would walk down columns, a cache line for 8 floats).
 //   dotRows: B(p, j) at b + j * rowB + 4 p, op(B) a transpose (scores Q K^T, weights stored [out, in]). Four rows of B
 //     are transposed in registers, so that lanes are columns of C. A's rows are contiguous (stepA = 4).
 // Reads B up to READ_SLACK past its end. n = 0, m = 0 and k = 0 (C = 0) are fine. No scratch.

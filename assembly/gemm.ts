@@ -29,7 +29,7 @@ function isFewRows(m: i32, csA: i32, csB: i32): bool {
   return m <= FEW_ROWS && (csB == 1 || csA == 1);
 }
 
-/** Columns of C whose m rows of sums stay in L1. */
+/** Columns of C whose m rows of sums stay in cache: see FEW_ROWS_SUMS. */
 @inline
 function fewRowsColumns(m: i32): i32 {
   return max((FEW_ROWS_SUMS / max(m, 1)) & ~15, 16);

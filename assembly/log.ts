@@ -28,3 +28,9 @@ export function log(x: f64): f64 {
   p = p * z + 1.0 / 3;
   return <f64>e * LN2 + 2 * s * (1 + p * z);
 }
+
+/** max + log(sum): the end of every log-sum-exp, rounded once. */
+@inline
+export function maxPlusLog(rowMax: f32, rowSum: f32): f32 {
+  return <f32>(<f64>rowMax + log(rowSum));
+}

@@ -27,6 +27,12 @@ export function endKey(params: AttentionParams, position: i32, kvLength: i32): i
   return min(kvLength, position + params.windowRight + 1);
 }
 
+/** An offset of elements of the mask, shifted left by this, is one of bytes. */
+@inline
+export function maskShift(params: AttentionParams): usize {
+  return params.maskKind == MASK_ADDITIVE ? 2 : 0;
+}
+
 /** ALiBi slope of head h: 0 where there is none. */
 export function alibiSlope(params: AttentionParams, b: i32, h: i32): f32 {
   return params.alibiSlopes == 0 ? 0 : f32.load(params.alibiSlopes + (<usize>(b * params.alibiBatch + h) << 2));
@@ -64,19 +70,18 @@ function clearTile(keys: i32, bias: usize): void {
 
 /** Row `lane` of the mask, in bytes; lanes past the last row repeat it. */
 @inline
-function maskRowOffset(params: AttentionParams, lane: i32, count: i32, elementBytes: usize): usize {
-  return <usize>min(lane, count - 1) * params.maskRow * elementBytes;
+function maskRowOffset(params: AttentionParams, lane: i32, count: i32): usize {
+  return (<usize>min(lane, count - 1) * params.maskRow) << maskShift(params);
 }
 
 /** Copies the mask of 8 rows, transposed, into the tile. */
 function loadMask(params: AttentionParams, mask: usize, count: i32, k0: i32, k1: i32, bias: usize): void {
-  const elementBytes: usize = params.maskKind == MASK_ADDITIVE ? 4 : 1;
-  const start = mask + <usize>k0 * params.maskColumn * elementBytes;
+  const start = mask + ((<usize>k0 * params.maskColumn) << maskShift(params));
   for (let half = 0; half < 8; half += 4) {
-    const r0 = start + maskRowOffset(params, half, count, elementBytes);
-    const r1 = start + maskRowOffset(params, half + 1, count, elementBytes);
-    const r2 = start + maskRowOffset(params, half + 2, count, elementBytes);
-    const r3 = start + maskRowOffset(params, half + 3, count, elementBytes);
+    const r0 = start + maskRowOffset(params, half, count);
+    const r1 = start + maskRowOffset(params, half + 1, count);
+    const r2 = start + maskRowOffset(params, half + 2, count);
+    const r3 = start + maskRowOffset(params, half + 3, count);
     const to = bias + (<usize>half << 2);
     if (params.maskColumn == 0) repeatColumn(params.maskKind, r0, r1, r2, r3, k1 - k0, to);
     else if (params.maskKind == MASK_BOOLEAN) transposeBoolean(r0, r1, r2, r3, k1 - k0, to);

@@ -13,7 +13,7 @@
 //   the error of plain float32 (test/softmax.test.ts).
 // Order per row depends on n alone. Three passes over it (max; exp and sum; scale): after the first it is in cache.
 import { SMALLEST_NORMAL, expNonPositive, expSubMaxPair } from "./exp";
-import { log } from "./log";
+import { log, maxPlusLog } from "./log";
 import { scale } from "./scale";
 import { hmax, hsum, loadPartial, storePartial } from "./simd";
 
@@ -23,7 +23,7 @@ export const LOG_SUM_EXP: i32 = 2;
 
 /** max + log(sum). An infinite maximum is the answer itself, unless there is a NaN, which the maximum passed over. */
 function logSumExp(rowMax: f32, rowSum: f32, n: i32, x: usize, stride: usize): f32 {
-  if (abs(rowMax) != Infinity) return <f32>(<f64>rowMax + log(rowSum));
+  if (abs(rowMax) != Infinity) return maxPlusLog(rowMax, rowSum);
   for (let j = 0; j < n; ++j, x += stride) {
     if (isNaN(f32.load(x))) return NaN;
   }

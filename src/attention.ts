@@ -3,7 +3,7 @@ import { type Mask, readMask, stagedMaskBytes, stageMask } from "./mask.ts";
 import { blockBytes } from "./memory.ts";
 import { type Problem, writeParams } from "./params.ts";
 import { type Positions, readPositions, readWindow, writePositions } from "./positions.ts";
-import { describe, readFlag, readNumber, readOptions, showShape } from "./shapes.ts";
+import { readFlag, readLayout, readNumber, readOptions, showShape } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { AttentionOptions, AttentionWithLse, Shape, Tensor, TensorLike } from "./types.ts";
 
@@ -24,12 +24,6 @@ const OPTIONS: ReadonlySet<string> = new Set([
   "out",
 ]);
 const NONE: AttentionOptions = {};
-
-function readLayout(layout: unknown): boolean {
-  if (layout === undefined || layout === "bhld") return false;
-  if (layout === "blhd") return true;
-  throw new TypeError(`${FN}: layout must be "bhld" or "blhd", got ${describe(layout)}`);
-}
 
 function fail(rule: string, got: string): never {
   throw new RangeError(`${FN}: ${rule}, got ${got}`);
@@ -92,7 +86,7 @@ function readProblem(
 ): Problem {
   const isCausal = readFlag(FN, "isCausal", options.isCausal);
   const [left, right] = readWindow(FN, options.windowSize, unbounded);
-  const isBlhd = readLayout(options.layout);
+  const isBlhd = readLayout(FN, options.layout);
   checkRank("query", q, isBlhd);
   const rank = q.length;
   if (k.length !== rank || v.length !== rank) {
@@ -274,12 +268,7 @@ export function scaledDotProductAttention(
   const positions = readPositions(FN, options, p);
   let mask: Mask | undefined;
   if (options.attnMask !== undefined) {
-    mask = readMask(core, FN, options.attnMask, [
-      ...lead.slice(0, Math.max(lead.length - 3, 0)),
-      p.numHeads,
-      p.lq,
-      p.lk,
-    ]);
+    mask = readMask(core, FN, options.attnMask, [...lead.slice(0, -3), p.numHeads, p.lq, p.lk]);
   }
   const alibiSlopes = readPerHead(core, "alibiSlopes", options.alibiSlopes, p, true);
   const sinks = readPerHead(core, "sinks", options.sinks, p, false);

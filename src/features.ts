@@ -47,18 +47,17 @@ export function chooseVariant(fn: string, options: RuntimeOptions): Choice {
   if (options.deterministic && asked === "relaxed") {
     throw new TypeError(`${fn}: deterministic: true is the "simd" variant, but variant is "relaxed"`);
   }
-  const reasons: string[] = [];
-  let variant: Variant = "relaxed";
-  if (asked !== "auto") {
-    variant = asked;
-    if (asked === "simd") reasons.push('relaxed SIMD is not used: variant "simd" was asked for');
-  } else if (options.deterministic) {
-    variant = "simd";
-    reasons.push("relaxed SIMD is not used: deterministic results were asked for");
-  } else if (!runs("relaxed")) {
-    variant = "simd";
-    reasons.push("relaxed SIMD is not used: this engine does not have it");
-  }
+  const isFree = asked === "auto" && !options.deterministic;
+  if (isFree && runs("relaxed")) return { source: sourceOf("relaxed"), reasons: [] };
+  const variant = asked === "auto" ? "simd" : asked;
   if (!runs(variant)) rejectUnsupported(fn, variant);
-  return { source: sourceOf(variant), reasons };
+  const why = isFree
+    ? "this engine does not have it"
+    : asked === "auto"
+      ? "deterministic results were asked for"
+      : 'variant "simd" was asked for';
+  return {
+    source: sourceOf(variant),
+    reasons: variant === "simd" ? [`relaxed SIMD is not used: ${why}`] : [],
+  };
 }

@@ -1,6 +1,6 @@
 // mergeAttention: partial results over disjoint keys to the result over all of them, by their log-sum-exp.
-import { describe, readOptions, sameShape, showShape } from "./shapes.ts";
-import { type Core, createTensor, type Operand, readOperand } from "./tensor.ts";
+import { describe, readLayout, readOptions, sameShape, showShape } from "./shapes.ts";
+import { type Core, createTensor, readOperand } from "./tensor.ts";
 import type { AttentionPart, AttentionWithLse, MergeAttentionOptions, Shape, Tensor } from "./types.ts";
 
 const FN = "mergeAttention";
@@ -50,9 +50,9 @@ function readPart(
       `${FN}: parts[${i}].lse.shape must be ${showShape(lseShape)} for out ${showShape(out.shape)}, got ${showShape(lse.shape)}`,
     );
   }
-  const valuesOf = (operand: Operand) => core.memory.valuesOf(operand);
+  const resident = out.resident && lse.resident;
   return {
-    part: { out: valuesOf(out), lse: valuesOf(lse), resident: out.resident && lse.resident },
+    part: { out: core.memory.valuesOf(out), lse: core.memory.valuesOf(lse), resident },
     shape: out.shape,
   };
 }
@@ -67,12 +67,13 @@ function mergeRow(
   first: number,
   width: number,
   out: Float32Array,
+  weights: Float64Array,
 ): number {
   let max = -Infinity;
   for (const { lse } of parts) max = Math.max(max, lse[row]!);
   if (max === -Infinity) return -Infinity;
-  const weights = parts.map(({ lse }) => Math.exp(lse[row]! - max));
-  const sum = weights.reduce((a, b) => a + b, 0);
+  let sum = 0;
+  for (let i = 0; i < parts.length; i++) sum += weights[i] = Math.exp(parts[i]!.lse[row]! - max);
   for (let c = first; c < first + width; c++) {
     let value = 0;
     for (let i = 0; i < parts.length; i++) if (weights[i] !== 0) value += weights[i]! * parts[i]!.out[c]!;
@@ -86,14 +87,10 @@ export function mergeAttention(
   parts: readonly AttentionPart[],
   given: MergeAttentionOptions = {},
 ): AttentionWithLse {
-  const { layout } = readOptions(FN, given, OPTIONS);
-  if (layout !== undefined && layout !== "bhld" && layout !== "blhd") {
-    throw new TypeError(`${FN}: layout must be "bhld" or "blhd", got ${describe(layout)}`);
-  }
+  const isBlhd = readLayout(FN, readOptions(FN, given, OPTIONS).layout);
   if (!Array.isArray(parts) || parts.length === 0) {
     throw new TypeError(`${FN}: parts must be an array of one or more { out, lse }, got ${describe(parts)}`);
   }
-  const isBlhd = layout === "blhd";
   let shape: Shape | undefined;
   const read = parts.map((part, i) => {
     const checked = readPart(core, part, i, shape, isBlhd);
@@ -106,12 +103,13 @@ export function mergeAttention(
   const rows = read[0]!.lse.length;
   const out = new Float32Array(read[0]!.out.length);
   const lse = new Float32Array(rows);
+  const weights = new Float64Array(read.length); // of one row at a time
   const length = lseShape[lseShape.length - 1]!;
   const heads = lseShape[lseShape.length - 2] ?? 1;
   for (let row = 0; row < rows; row++) {
     const bh = Math.floor(row / length);
     const place = isBlhd ? (Math.floor(bh / heads) * length + (row % length)) * heads + (bh % heads) : row;
-    lse[row] = mergeRow(read, row, place * width, width, out);
+    lse[row] = mergeRow(read, row, place * width, width, out, weights);
   }
   return finish(
     core,

@@ -124,6 +124,13 @@ export function readFlag(fn: string, name: string, value: unknown): boolean {
   return value;
 }
 
+/** True for "blhd", false for "bhld" and where it is absent. */
+export function readLayout(fn: string, layout: unknown): boolean {
+  if (layout === undefined || layout === "bhld") return false;
+  if (layout === "blhd") return true;
+  throw new TypeError(`${fn}: layout must be "bhld" or "blhd", got ${describe(layout)}`);
+}
+
 /** The number, or the default where it is absent. NaN, and what is infinite as a float32, are errors. */
 export function readNumber(fn: string, name: string, value: unknown, fallback: number): number {
   if (value === undefined) return fallback;

@@ -55,7 +55,7 @@ export class ResidentTensor implements Tensor, Disposable {
   get data(): Float32Array {
     if (this.#disposed)
       throw new TypeError(`ResidentTensor: data of shape ${showShape(this.shape)} was read after dispose()`);
-    return this.#memory.f32.subarray(this.#address >>> 2, (this.#address >>> 2) + this.#size);
+    return this.#memory.floatsAt(this.#address, this.#size);
   }
 
   /** True once dispose() has given the memory back. */
@@ -243,8 +243,7 @@ export class Result {
     if (this.#tensor !== undefined) return this.#tensor;
     const { memory } = this.#core;
     if (this.#out === undefined) return { data: memory.copyOut(pointer, this.size), shape: this.shape };
-    if (this.#out.address < 0)
-      this.#out.data.set(memory.f32.subarray(pointer >>> 2, (pointer >>> 2) + this.size));
+    if (this.#out.address < 0) this.#out.data.set(memory.floatsAt(pointer, this.size));
     const given = this.#given as Tensor;
     if (this.#out.address >= 0 && this.size > 0 && given.data.length === 0) {
       // its view went stale as the memory grew
