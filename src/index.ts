@@ -1,15 +1,7 @@
-export {
-  exp,
-  info,
-  logSoftmax,
-  logSumExp,
-  matmul,
-  mergeAttention,
-  scale,
-  scaledDotProductAttention,
-  softmax,
-  tensor,
-} from "./functions.ts";
+export { mergeAttention, scaledDotProductAttention } from "./functions/attention.ts";
+export { info, tensor } from "./functions/default-runtime.ts";
+export { exp, matmul, scale } from "./functions/dense.ts";
+export { logSoftmax, logSumExp, softmax } from "./functions/softmax.ts";
 export type {
   AttentionFunction,
   ExpFunction,

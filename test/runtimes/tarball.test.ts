@@ -27,7 +27,7 @@ const generated = /^dist\/wasm-[a-z-]+\.(js|d\.ts)$/;
 
 test("the tarball holds the compiled sources, the two binaries, the papers, and nothing else", () => {
   const fromSource = (path: string) => {
-    const match = /^dist\/([a-z-]+)\.(js|d\.ts)$/.exec(path);
+    const match = /^dist\/([a-z/-]+)\.(js|d\.ts)$/.exec(path);
     return match !== null && existsSync(join(repository, "src", `${match[1]}.ts`));
   };
   expect(consumer.files).toEqual(expect.arrayContaining([...otherFiles, "dist/index.js", "dist/index.d.ts"]));

@@ -1,0 +1,259 @@
+// What every form of attention takes: query, key, value and the options that say which scores they make. Read and
+// checked here once, staged here once.
+import { type Mask, readMask, stagedMaskBytes, stageMask } from "./mask.ts";
+import { blockBytes } from "./memory.ts";
+import { type Addresses, type Problem, writeParams } from "./params.ts";
+import { type Positions, readPositions, readWindow, writePositions } from "./positions.ts";
+import { readFlag, readLayout, readNumber, showShape } from "./shapes.ts";
+import { type Core, type Operand, readOperand } from "./tensor.ts";
+import type { AttentionOptions, Shape, TensorLike } from "./types.ts";
+
+/** The options that say which scores there are; every form of attention knows them. */
+export const SCORE_OPTIONS: readonly string[] = [
+  "attnMask",
+  "isCausal",
+  "scale",
+  "queryOffset",
+  "causalAlignment",
+  "kvLengths",
+  "windowSize",
+  "softcap",
+  "alibiSlopes",
+  "sinks",
+  "layout",
+];
+
+function fail(fn: string, rule: string, got: string): never {
+  throw new RangeError(`${fn}: ${rule}, got ${got}`);
+}
+
+/** Throws unless the shape has the axes of its layout. */
+function checkRank(fn: string, name: string, shape: Shape, isBlhd: boolean): void {
+  if (shape.length >= (isBlhd ? 3 : 2)) return;
+  const form = isBlhd
+    ? "[..., length, heads, headDim]"
+    : "[..., heads, length, headDim] or [length, headDim]";
+  fail(fn, `${name} must have shape ${form}`, showShape(shape));
+}
+
+/** Batch entries: the product of all axes before the last three. */
+function batchOf(shape: Shape): number {
+  let batch = 1;
+  for (let i = 0; i < shape.length - 3; i++) batch *= shape[i]!;
+  return batch;
+}
+
+/** Throws unless the leading axes are those of `lead`, or one batch entry serves all. */
+function checkBatch(fn: string, name: string, shape: Shape, batch: number, lead: Shape): void {
+  if (batch === 1) return;
+  for (let i = 0; i < shape.length - 3; i++) {
+    if (shape[i] !== lead[i]) {
+      fail(
+        fn,
+        `batch axes of ${name} must all be 1 or all be ${showShape(lead.slice(0, -3))}`,
+        `${name} ${showShape(shape)}`,
+      );
+    }
+  }
+}
+
+function checkEqual(
+  fn: string,
+  rule: string,
+  a: number,
+  b: number,
+  nameA: string,
+  shapeA: Shape,
+  nameB: string,
+  shapeB: Shape,
+): void {
+  if (a !== b) fail(fn, rule, `${a} and ${b}: ${nameA} ${showShape(shapeA)}, ${nameB} ${showShape(shapeB)}`);
+}
+
+/** Shape whose batch axes the result has: the first whose batch is not 1. */
+function leadShape(q: Shape, k: Shape, v: Shape): Shape {
+  return batchOf(q) !== 1 ? q : batchOf(k) !== 1 ? k : batchOf(v) !== 1 ? v : q;
+}
+
+/** Reads the sizes of the three operands, heads third from last (blhd: second from last), 1 at rank 2. */
+function readProblem(
+  fn: string,
+  q: Shape,
+  k: Shape,
+  v: Shape,
+  lead: Shape,
+  options: AttentionOptions,
+  unbounded: number,
+): Problem {
+  const isCausal = readFlag(fn, "isCausal", options.isCausal);
+  const [left, right] = readWindow(fn, options.windowSize, unbounded);
+  const isBlhd = readLayout(fn, options.layout);
+  checkRank(fn, "query", q, isBlhd);
+  const rank = q.length;
+  if (k.length !== rank || v.length !== rank) {
+    fail(
+      fn,
+      "query, key and value must have one rank",
+      `query ${showShape(q)}, key ${showShape(k)}, value ${showShape(v)}`,
+    );
+  }
+  const head = rank - (isBlhd ? 2 : 3);
+  const length = rank - (isBlhd ? 3 : 2);
+  const numHeads = rank === 2 ? 1 : q[head]!;
+  const numKvHeads = rank === 2 ? 1 : k[head]!;
+  const d = q[rank - 1]!;
+  if (d === 0) fail(fn, "headDim of query must be at least 1", `query ${showShape(q)}`);
+  checkEqual(fn, "headDim of key must be that of query", k[rank - 1]!, d, "key", k, "query", q);
+  checkEqual(fn, "length of value must be that of key", v[length]!, k[length]!, "value", v, "key", k);
+  if (rank > 2)
+    checkEqual(fn, "heads of value must be those of key", v[head]!, numKvHeads, "value", v, "key", k);
+  if (numHeads > 0 && (numKvHeads === 0 || numHeads % numKvHeads !== 0)) {
+    const rule = "heads of query must be a multiple of those of key";
+    checkEqual(fn, rule, numHeads, numKvHeads, "query", q, "key", k);
+  }
+  const problem = {
+    batch: batchOf(lead),
+    queryBatch: batchOf(q),
+    keyBatch: batchOf(k),
+    valueBatch: batchOf(v),
+    numHeads,
+    numKvHeads,
+    lq: q[length]!,
+    lk: k[length]!,
+    d,
+    dv: v[rank - 1]!,
+    isBlhd,
+    windowLeft: left,
+    windowRight: isCausal ? 0 : right,
+    scale: readNumber(fn, "scale", options.scale, 1 / Math.sqrt(d)),
+    softcap: readSoftcap(fn, options.softcap),
+  };
+  checkBatch(fn, "query", q, problem.queryBatch, lead);
+  checkBatch(fn, "key", k, problem.keyBatch, lead);
+  checkBatch(fn, "value", v, problem.valueBatch, lead);
+  return problem;
+}
+
+function readSoftcap(fn: string, softcap: unknown): number {
+  const value = readNumber(fn, "softcap", softcap, 0);
+  if (value < 0 || (value > 0 && Math.fround(value) === 0)) {
+    fail(fn, "softcap must be a positive float32 number, or 0 for none", String(value));
+  }
+  return value;
+}
+
+/** Checks a tensor with one number for each head, or where `perBatch` for each head of each batch. */
+function readPerHead(
+  core: Core,
+  fn: string,
+  name: "alibiSlopes" | "sinks",
+  value: TensorLike | undefined,
+  p: Problem,
+  perBatch: boolean,
+): Operand | undefined {
+  if (value === undefined) return undefined;
+  const operand = readOperand(core, fn, name, value);
+  const { shape } = operand;
+  const fits = shape.length === 1 && shape[0] === p.numHeads;
+  if (!fits && !(perBatch && shape.length === 2 && shape[0] === p.batch && shape[1] === p.numHeads)) {
+    const forms = perBatch ? `[${p.numHeads}] or [${p.batch}, ${p.numHeads}]` : `[${p.numHeads}]`;
+    fail(fn, `${name} must have shape ${forms}, heads of query`, showShape(shape));
+  }
+  const wrong =
+    name === "alibiSlopes" ? core.memory.valuesOf(operand).findIndex((slope) => !Number.isFinite(slope)) : -1;
+  if (wrong >= 0)
+    fail(fn, "alibiSlopes must be finite", `${core.memory.valuesOf(operand)[wrong]} at ${wrong}`);
+  return operand;
+}
+
+/** One problem with its operands, checked. */
+export interface Inputs {
+  readonly p: Problem;
+  /** Shape whose batch axes the result has. */
+  readonly lead: Shape;
+  readonly q: Operand;
+  readonly k: Operand;
+  readonly v: Operand;
+  readonly positions: Positions;
+  readonly mask: Mask | undefined;
+  readonly alibiSlopes: Operand | undefined;
+  readonly sinks: Operand | undefined;
+}
+
+/** Checks the operands and SCORE_OPTIONS of one call. */
+export function readInputs(
+  core: Core,
+  fn: string,
+  query: TensorLike,
+  key: TensorLike,
+  value: TensorLike,
+  options: AttentionOptions,
+): Inputs {
+  const q = readOperand(core, fn, "query", query);
+  const k = readOperand(core, fn, "key", key);
+  const v = readOperand(core, fn, "value", value);
+  const lead = leadShape(q.shape, k.shape, v.shape);
+  const p = readProblem(fn, q.shape, k.shape, v.shape, lead, options, core.kernels.UNBOUNDED);
+  const positions = readPositions(fn, options, p);
+  let mask: Mask | undefined;
+  if (options.attnMask !== undefined) {
+    mask = readMask(core, fn, options.attnMask, [...lead.slice(0, -3), p.numHeads, p.lq, p.lk]);
+  }
+  const alibiSlopes = readPerHead(core, fn, "alibiSlopes", options.alibiSlopes, p, true);
+  const sinks = readPerHead(core, fn, "sinks", options.sinks, p, false);
+  return { p, lead, q, k, v, positions, mask, alibiSlopes, sinks };
+}
+
+/** The batch axes of `lead`, then the given ones. */
+function withLead(lead: Shape, x: number, y: number, z: number): number[] {
+  const shape: number[] = [];
+  for (let i = 0; i < lead.length - 3; i++) shape.push(lead[i]!);
+  shape.push(x, y, z);
+  return shape;
+}
+
+export function outShape({ p, lead }: Inputs): number[] {
+  if (lead.length === 2) return [p.lq, p.dv];
+  return p.isBlhd ? withLead(lead, p.lq, p.numHeads, p.dv) : withLead(lead, p.numHeads, p.lq, p.dv);
+}
+
+export function lseShape({ p, lead }: Inputs): number[] {
+  return lead.length === 2 ? [p.lq] : [...lead.slice(0, -3), p.numHeads, p.lq];
+}
+
+/** Bytes of arena for the operands, the params and what belongs to them. */
+export function inputBytes(core: Core, { p, q, k, v, mask, alibiSlopes, sinks }: Inputs): number {
+  const { kernels, memory } = core;
+  const operands =
+    memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + stagedMaskBytes(core, mask);
+  const perHead =
+    (alibiSlopes === undefined ? 0 : memory.stagedBytes(alibiSlopes)) +
+    (sinks === undefined ? 0 : memory.stagedBytes(sinks));
+  return operands + perHead + 2 * blockBytes(p.batch * 4) + blockBytes(kernels.paramsSize);
+}
+
+/** Copies in what does not live in Wasm memory, and writes the params; returns their address. */
+export function stageInputs(
+  core: Core,
+  { p, q, k, v, positions, mask, alibiSlopes, sinks }: Inputs,
+  results: Pick<Addresses, "out" | "lse" | "scratch">,
+): number {
+  const { memory } = core;
+  const to = {
+    query: memory.stageOperand(q),
+    key: memory.stageOperand(k),
+    value: memory.stageOperand(v),
+    mask: stageMask(core, mask),
+    queryOffsets: memory.stage(p.batch * 4),
+    kvLengths: memory.stage(p.batch * 4),
+    alibiSlopes: alibiSlopes === undefined ? 0 : memory.stageOperand(alibiSlopes),
+    sinks: sinks === undefined ? 0 : memory.stageOperand(sinks),
+    out: results.out,
+    lse: results.lse,
+    scratch: results.scratch,
+  };
+  writePositions(core, positions, p, to.queryOffsets, to.kvLengths);
+  const address = memory.stage(core.kernels.paramsSize);
+  writeParams(core, address, p, to, mask, alibiSlopes?.shape.length === 2 ? p.numHeads : 0);
+  return address;
+}

@@ -1,0 +1,50 @@
+// The free functions of attention, on the default runtime.
+// What each function throws stands at Operations; here is what one throws beyond that.
+
+import type { AttentionFunction, MergeAttentionFunction, Operations } from "../operations.ts";
+import type { AttentionOptions, AttentionPart, MergeAttentionOptions, TensorLike } from "../types.ts";
+import { defaultRuntime } from "./default-runtime.ts";
+
+/**
+ * Scaled dot-product attention, softmax(scale * query keyᵀ + mask) value, tile by tile: the scores are never stored.
+ *
+ * Shapes: query [..., heads, queryLength, headDim], key [..., kvHeads, keyLength, headDim], value [..., kvHeads,
+ * keyLength, valueDim]; heads must be a multiple of kvHeads (grouped-query attention); rank 2 is one head. With
+ * `layout: "blhd"` length comes before heads in all of them. The leading axes of query, key and value are all those of
+ * the result or all 1: one batch entry serves every other. The result is [..., heads, queryLength, valueDim]; with
+ * `returnLse: true` it is `{ out, lse }`, lse [..., heads, queryLength] in either layout. A row that sees no key gives 0,
+ * lse -Infinity.
+ *
+ * @throws {RangeError} for shapes that do not fit each other, and values of options outside their range.
+ * @throws {TypeError} for queryOffset and causalAlignment at once. What every operation throws: {@link Operations}.
+ * @see Vaswani et al. 2017, "Attention Is All You Need", 3.2.1; Dao et al. 2022, "FlashAttention", algorithm 1.
+ * @example
+ * const q = { data: new Float32Array(8 * 128 * 64), shape: [1, 8, 128, 64] };
+ * const out = scaledDotProductAttention(q, q, q, { isCausal: true }); // { data: Float32Array, shape: [1, 8, 128, 64] }
+ */
+export const scaledDotProductAttention: AttentionFunction = ((
+  query: TensorLike,
+  key: TensorLike,
+  value: TensorLike,
+  options?: AttentionOptions,
+) => defaultRuntime().scaledDotProductAttention(query, key, value, options)) as AttentionFunction;
+
+/**
+ * Merges partial results of attention over disjoint keys into the result over all of them, in the order of the parts.
+ *
+ * Each part is what returnLse gives: out [..., heads, queryLength, valueDim] (by layout), lse [..., heads, queryLength].
+ * With max the largest lse of a row: out = sum(e^(lse - max) out) / sum(e^(lse - max)), lse = max + log of that sum,
+ * computed in float64. A part without keys (lse -Infinity) changes nothing; a sink must be in one part only.
+ *
+ * @throws {TypeError} where parts is empty or a part is no { out, lse }.
+ * @throws {RangeError} for shapes that differ or do not belong together.
+ * @see Juravsky et al. 2024, "Hydragen", 3.2.
+ * @example
+ * const some = scaledDotProductAttention(query, keys1, values1, { returnLse: true });
+ * const others = scaledDotProductAttention(query, keys2, values2, { returnLse: true });
+ * const { out, lse } = mergeAttention([some, others]);
+ */
+export const mergeAttention: MergeAttentionFunction = ((
+  parts: readonly AttentionPart[],
+  options?: MergeAttentionOptions,
+) => defaultRuntime().mergeAttention(parts, options)) as MergeAttentionFunction;
