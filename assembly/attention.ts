@@ -18,6 +18,7 @@
 //   by broadcasts, and the finished weights are already the packed operand of the second product.
 import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
+import { dropTile, dropWeights } from "./dropout";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import {
@@ -32,7 +33,7 @@ import { capScores } from "./softcap";
 
 // Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
 // d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
-@inline const PANELS: usize = (BLOCK_Q + NR - 1) / NR;
+@inline export const PANELS: usize = (BLOCK_Q + NR - 1) / NR;
 @inline const TILE_BYTES: usize = <usize>BLOCK_K << 5;
 
 @inline
@@ -87,7 +88,7 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   const first = firstKey(params, position);
   const last = endKey(params, position + rows - 1, kvLength);
   for (let k0 = first - first % BLOCK_K; k0 < last; k0 += BLOCK_K) {
-    attendKeys(params, k, v, mask, slope, position, rows, k0, min(k0 + BLOCK_K, kvLength));
+    attendKeys(params, k, v, mask, slope, b, h, q0, position, rows, k0, min(k0 + BLOCK_K, kvLength));
   }
   const outRow = <usize>params.outRow << 2;
   const out = params.out
@@ -114,7 +115,8 @@ function startPanels(params: AttentionParams, q: usize, rows: i32): void {
 
 /** One block of keys [k0, k1) for every panel: scores, online softmax, out += weights * values. */
 function attendKeys(
-  params: AttentionParams, k: usize, v: usize, mask: usize, slope: f32, position: i32, rows: i32, k0: i32, k1: i32,
+  params: AttentionParams, k: usize, v: usize, mask: usize, slope: f32, b: i32, h: i32, q0: i32, position: i32,
+  rows: i32, k0: i32, k1: i32,
 ): void {
   const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
   const step = panelBytes(params.d, params.dv);
@@ -126,22 +128,39 @@ function attendKeys(
     const begin = max(k0, firstKey(params, position + r));
     const end = min(k1, endKey(params, position + r + count - 1, k1));
     if (begin >= end) continue;
-    const mixed = firstMixed(params, slope, position + r, count, begin, end);
-    const visible = mixed == end
-      ? FULL
-      : maskTile(params, mask + <usize>r * maskRow, slope, position + r, count, mixed, end, bias);
-    if (visible == EMPTY && mixed == begin) continue;
+    const whole = weighKeys(
+      params, k, rowK, mask + <usize>r * maskRow, slope, position + r, count, begin, end, panel, tile, bias,
+    );
+    if (whole < 0) continue;
+    if (whole < end && finite < 0) finite = allFinite(k1 - k0, params.dv, v + <usize>k0 * rowV, rowV) ? 1 : 0;
+    const guarded = whole < end && finite == 0;
+    if (guarded) markRemoved(end - whole, tile + (<usize>(whole - begin) << 5), bias);
+    if (params.hasDropout != 0) {
+      dropTile(params, b, h, q0 + r, begin, end, bias);
+      dropWeights(end - begin, tile, 32, bias);
+    }
     const outT = panel + STATS_BYTES + (<usize>params.d << 5);
-    const mixedTile = tile + (<usize>(mixed - begin) << 5);
-    scoreBlock(params, k, rowK, begin, visible == FULL ? end : mixed, end, panel, tile);
-    if (visible != FULL) addBias(end - mixed, mixedTile, bias, panel);
-    softmaxTile(end - begin, tile, panel);
-    if (visible != FULL && finite < 0) finite = allFinite(k1 - k0, params.dv, v + <usize>k0 * rowV, rowV) ? 1 : 0;
-    const guarded = visible != FULL && finite == 0;
-    if (guarded) markRemoved(end - mixed, mixedTile, bias);
     accumulate(guarded, end - begin, params.dv, v + <usize>begin * rowV, rowV, panel, tile, outT);
     store<i32>(panel + STARTED, 1);
   }
+}
+
+/**
+ * tile[key][8] = weights of keys [begin, end) for one panel, its statistics (at `panel`, scale * Q^T behind them)
+ * brought up to date. Returns the first key from which on some may be removed, which `bias` then says; -1 where all are.
+ */
+export function weighKeys(
+  params: AttentionParams, k: usize, rowK: usize, mask: usize, slope: f32, position: i32, count: i32,
+  begin: i32, end: i32, panel: usize, tile: usize, bias: usize,
+): i32 {
+  const mixed = firstMixed(params, slope, position, count, begin, end);
+  const visible = mixed == end ? FULL : maskTile(params, mask, slope, position, count, mixed, end, bias);
+  if (visible == EMPTY && mixed == begin) return -1;
+  const whole = visible == FULL ? end : mixed;
+  scoreBlock(params, k, rowK, begin, whole, end, panel, tile);
+  if (whole < end) addBias(end - whole, tile + (<usize>(whole - begin) << 5), bias, panel);
+  softmaxTile(end - begin, tile, panel);
+  return whole;
 }
 
 /**
@@ -179,7 +198,7 @@ function accumulate(
 ): void {
   const r0 = v128.load(stats + RESCALE_BY), r1 = v128.load(stats + RESCALE_BY, 16);
   const reads = load<i32>(stats + STARTED) != 0;
-  if (guarded) guardedPanel(dv, keys, v, rowV, weights, outT, 32, r0, r1, reads);
+  if (guarded) guardedPanel(dv, keys, v, rowV, weights, 32, outT, 32, r0, r1, reads);
   else panel(COLUMNS, RESCALE, dv, keys, v, 4, rowV, weights, 32, outT, 32, 8, r0, r1, reads, 0);
 }
 

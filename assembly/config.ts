@@ -47,6 +47,18 @@ export const BLOCK_Q: i32 = 64;
  */
 export const BLOCK_K: i32 = 240;
 
+/**
+ * Keys of one step of the backward: a multiple of MR (5, 6). Weights and their gradients, BACKWARD_K x BLOCK_Q floats
+ * each, share L2 with the block of queries. npm run bench -- backward
+ */
+export const BACKWARD_K: i32 = 120;
+
+/**
+ * Where a row's |lse| is larger, the backward sums its weights anew: half an ulp of lse, which is the relative error of
+ * every weight exp(s - lse), is 5e-7 from here on. Costs a sixth of such a block of queries. test/attention-backward
+ */
+export const EXACT_LSE: f32 = 16;
+
 /** Up to this many queries a head goes without tiles of 8, half of which would be empty. npm run bench -- attention */
 export const FEW_QUERIES: i32 = 4;
 

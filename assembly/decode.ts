@@ -6,6 +6,7 @@
 // Work range [begin, end): items b * numKvHeads + hKv.
 // Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
 import { BLOCK_K, NR } from "./config";
+import { dropTile } from "./dropout";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { dotRows, streamRows } from "./few-rows";
 import { maxPlusLog } from "./log";
@@ -104,17 +105,26 @@ function weighHead(
 ): bool {
   const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead) << maskShift(params));
   const visible = maskTile(params, mask, alibiSlope(params, b, h), position, params.lq, from, to, bias);
-  for (let i = 0; i < params.lq; ++i, scores += SCORES_BYTES, stats += STATS_BYTES) {
+  for (let i = 0, row = scores; i < params.lq; ++i, row += SCORES_BYTES, stats += STATS_BYTES) {
     if (visible == EMPTY) {
-      removeRow(to - from, scores, stats);
+      removeRow(to - from, row, stats);
       continue;
     }
-    if (params.softcap > 0) capScores(params.softcap, scores, rowBytes(to - from));
-    if (visible != FULL) addBiasToRow(to - from, scores, bias + (<usize>i << 2));
-    softmaxRow(to - from, scores, stats);
-    if (visible != FULL) markRemovedInRow(to - from, scores, bias + (<usize>i << 2));
+    if (params.softcap > 0) capScores(params.softcap, row, rowBytes(to - from));
+    if (visible != FULL) addBiasToRow(to - from, row, bias + (<usize>i << 2));
+    softmaxRow(to - from, row, stats);
+    if (visible != FULL) markRemovedInRow(to - from, row, bias + (<usize>i << 2));
+  }
+  if (params.hasDropout != 0) {
+    dropTile(params, b, h, 0, from, to, bias);
+    for (let i = 0; i < params.lq; ++i) dropRow(to - from, scores + <usize>i * SCORES_BYTES, bias + (<usize>i << 2));
   }
   return visible == FULL;
+}
+
+/** Multiplies weights by one lane of the tile of dropout.ts. */
+function dropRow(keys: i32, weights: usize, tile: usize): void {
+  for (let j = 0; j < keys; ++j, weights += 4, tile += 32) f32.store(weights, f32.load(weights) * f32.load(tile));
 }
 
 /** No key of the block: weights -0 (see GUARDED in microkernel.ts), statistics as they are. */

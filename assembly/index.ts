@@ -3,22 +3,24 @@
 // 1. A pointer is a byte address (usize; `>>> 0` in JavaScript). Tensors are 4-byte aligned, a boolean mask is bytes,
 //    scratch and params are 16-byte aligned. Strides count elements.
 // 2. Dense kernels take BLAS order (m, n, k, alpha, a, .., b, .., beta, c, ldc); beta = 0 never reads C.
-// 3. Attention takes one AttentionParams*; its field offsets are exported here from the compiler.
+// 3. Attention takes one AttentionParams*, its backward an AttentionGradients* too; their field offsets are exported
+//    here from the compiler.
 // 4. Each kernel's header states what it reads, writes and needs as scratch; `..ScratchBytes` computes the latter.
 // 5. A work range [begin, end) comes last, so that callers may split work without the kernel knowing.
 // 6. Memory from heapBase() on belongs to the caller, who keeps READ_SLACK readable bytes after the last tensor.
 // 7. Kernels allocate nothing, keep no state and validate nothing: TypeScript does, before a pointer gets here.
 // 8. The module imports nothing (the debug build: env.abort, for its assertions).
-import { AttentionParams } from "./params";
+import { AttentionGradients, AttentionParams } from "./params";
 
 export { MR, NR, KC, MC, NC, DIRECT_SIZE, FEW_ROWS, FEW_ROWS_SUMS } from "./config";
-export { BLOCK_Q, BLOCK_K, FEW_QUERIES, READ_SLACK } from "./config";
+export { BLOCK_Q, BLOCK_K, BACKWARD_K, FEW_QUERIES, READ_SLACK } from "./config";
 export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
 export { exp } from "./exp";
 export { scale } from "./scale";
 export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "./softmax";
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
+export { attentionBackward, attentionBackwardScratchBytes, attentionBackwardWorkItems } from "./attention-backward";
 
 /** Goes up with every release that changes this list or what a part of it means; src/instance.ts takes no other. */
 export const ABI: i32 = 1;
@@ -60,3 +62,17 @@ export const paramsWindowRight: usize = offsetof<AttentionParams>("windowRight")
 export const paramsAlibiBatch: usize = offsetof<AttentionParams>("alibiBatch");
 export const paramsScale: usize = offsetof<AttentionParams>("scale");
 export const paramsSoftcap: usize = offsetof<AttentionParams>("softcap");
+export const paramsDropoutBelow: usize = offsetof<AttentionParams>("dropoutBelow");
+export const paramsDropoutScale: usize = offsetof<AttentionParams>("dropoutScale");
+export const paramsSeedLow: usize = offsetof<AttentionParams>("seedLow");
+export const paramsSeedHigh: usize = offsetof<AttentionParams>("seedHigh");
+export const paramsHasDropout: usize = offsetof<AttentionParams>("hasDropout");
+
+export const gradientsSize: usize = offsetof<AttentionGradients>();
+export const gradientsDOut: usize = offsetof<AttentionGradients>("dOut");
+export const gradientsDLse: usize = offsetof<AttentionGradients>("dLse");
+export const gradientsDQuery: usize = offsetof<AttentionGradients>("dQuery");
+export const gradientsDKey: usize = offsetof<AttentionGradients>("dKey");
+export const gradientsDValue: usize = offsetof<AttentionGradients>("dValue");
+export const gradientsDMask: usize = offsetof<AttentionGradients>("dMask");
+export const gradientsDSinks: usize = offsetof<AttentionGradients>("dSinks");

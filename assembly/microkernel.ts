@@ -25,10 +25,10 @@ import { fma, storePartial } from "./simd";
 @inline export const SCORES: i32 = 1;
 @inline export const RESCALE: i32 = 2;
 
-/** Weight times value, where a weight with its sign bit set stands for a masked key. */
+/** Weight times value, where a weight of -0 stands for a masked key. */
 @inline
 function guardedFma(guarded: bool, value: v128, weight: v128, acc: v128): v128 {
-  return fma(guarded ? v128.andnot(value, i32x4.shr_s(weight, 31)) : value, weight, acc);
+  return fma(guarded ? v128.andnot(value, i32x4.eq(weight, f32x4.splat(-0.0))) : value, weight, acc);
 }
 
 @inline
@@ -175,9 +175,10 @@ function tiles(
 
 /** COLUMNS and RESCALE with GUARDED, a row at a time: it is rare. */
 export function guardedPanel(
-  rows: i32, k: i32, a: usize, stepA: usize, b: usize, c: usize, rowC: usize, alpha: v128, beta: v128, reads: bool,
+  rows: i32, k: i32, a: usize, stepA: usize, b: usize, stepB: usize, c: usize, rowC: usize,
+  alpha: v128, beta: v128, reads: bool,
 ): void {
   for (; rows > 0; --rows, a += 4, c += rowC) {
-    tile(1, COLUMNS, RESCALE, true, k, a, 4, stepA, b, 32, c, rowC, 8, alpha, beta, reads, 0);
+    tile(1, COLUMNS, RESCALE, true, k, a, 4, stepA, b, stepB, c, rowC, 8, alpha, beta, reads, 0);
   }
 }

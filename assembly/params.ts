@@ -14,7 +14,7 @@ export class AttentionParams {
   kvLengths: usize; // int32 [batch]: valid keys, 0 <= kvLengths[b] <= lk
   alibiSlopes: usize; // float32 [numHeads], or 0: none
   sinks: usize; // float32 [numHeads], or 0: none
-  scratch: usize; // attentionScratchBytes(..) bytes
+  scratch: usize; // attentionScratchBytes(..) or attentionBackwardScratchBytes(..) bytes
   numHeads: i32;
   numKvHeads: i32;
   lq: i32;
@@ -43,6 +43,23 @@ export class AttentionParams {
   alibiBatch: i32; // stride of alibiSlopes from batch to batch, 0 to share them
   scale: f32;
   softcap: f32; // 0: none
+  dropoutBelow: u32; // a weight is dropped where its random 32 bits are below this
+  dropoutScale: f32; // 1 / (1 - dropoutP), the factor on the weights that stay; 0 where none does
+  seedLow: u32; // 64-bit key of the generator
+  seedHigh: u32;
+  hasDropout: i32; // 0: the four fields above are not read
+}
+
+/** The further argument of attentionBackward: what comes in, and what is added to. */
+@unmanaged
+export class AttentionGradients {
+  dOut: usize; // float32, strides of out
+  dLse: usize; // float32 [batch, numHeads, lq] contiguous, or 0: the log-sum-exp is not differentiated
+  dQuery: usize; // float32, strides of query
+  dKey: usize; // float32, strides of key
+  dValue: usize; // float32, strides of value
+  dMask: usize; // float32, strides of mask, or 0: not wanted
+  dSinks: usize; // float32 [numHeads], or 0: not wanted
 }
 
 export const MASK_NONE: i32 = 0;

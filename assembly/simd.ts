@@ -14,6 +14,17 @@ export function hsum(v: v128): f32 {
   return f32x4.extract_lane(pairs, 0) + f32x4.extract_lane(pairs, 1);
 }
 
+/** Dot product of two contiguous rows of n: four partial sums. */
+export function dot(n: i32, x: usize, y: usize): f32 {
+  let sum = f32x4.splat(0), i = 0;
+  for (; i + 4 <= n; i += 4) sum = fma(v128.load(x + (<usize>i << 2)), v128.load(y + (<usize>i << 2)), sum);
+  if (i < n) {
+    const zero = f32x4.splat(0), at = <usize>i << 2;
+    sum = fma(loadPartial(x + at, n - i, zero), loadPartial(y + at, n - i, zero), sum);
+  }
+  return hsum(sum);
+}
+
 /** Largest lane, NaN passed over. */
 @inline
 export function hmax(v: v128): f32 {

@@ -4,7 +4,7 @@ import { type Mask, readMask, stagedMaskBytes, stageMask } from "./mask.ts";
 import { blockBytes } from "./memory.ts";
 import { type Addresses, type Problem, writeParams } from "./params.ts";
 import { type Positions, readPositions, readWindow, writePositions } from "./positions.ts";
-import { readFlag, readLayout, readNumber, showShape } from "./shapes.ts";
+import { describe, readFlag, readLayout, readNumber, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { AttentionOptions, Shape, TensorLike } from "./types.ts";
 
@@ -20,6 +20,8 @@ export const SCORE_OPTIONS: readonly string[] = [
   "softcap",
   "alibiSlopes",
   "sinks",
+  "dropoutP",
+  "seed",
   "layout",
 ];
 
@@ -127,6 +129,8 @@ function readProblem(
     windowRight: isCausal ? 0 : right,
     scale: readNumber(fn, "scale", options.scale, 1 / Math.sqrt(d)),
     softcap: readSoftcap(fn, options.softcap),
+    dropoutP: readDropout(fn, options),
+    seed: options.seed ?? 0,
   };
   checkBatch(fn, "query", q, problem.queryBatch, lead);
   checkBatch(fn, "key", k, problem.keyBatch, lead);
@@ -140,6 +144,21 @@ function readSoftcap(fn: string, softcap: unknown): number {
     fail(fn, "softcap must be a positive float32 number, or 0 for none", String(value));
   }
   return value;
+}
+
+/** Checks dropoutP and the seed it needs. */
+function readDropout(fn: string, { dropoutP, seed }: AttentionOptions): number {
+  if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
+    fail(fn, "seed must be an integer from 0 to 2 ** 53 - 1", describe(seed));
+  }
+  const p = readNumber(fn, "dropoutP", dropoutP, 0);
+  if (p < 0 || p > 1) fail(fn, "dropoutP must be from 0 to 1", String(p));
+  if (p > 0 && seed === undefined) {
+    throw new TypeError(
+      `${fn}: dropoutP needs a seed, a new one for each step, got dropoutP ${p} without one`,
+    );
+  }
+  return p;
 }
 
 /** Checks a tensor with one number for each head, or where `perBatch` for each head of each batch. */

@@ -1,8 +1,13 @@
-export { mergeAttention, scaledDotProductAttention } from "./functions/attention.ts";
+export {
+  mergeAttention,
+  scaledDotProductAttention,
+  scaledDotProductAttentionBackward,
+} from "./functions/attention.ts";
 export { info, tensor } from "./functions/default-runtime.ts";
 export { exp, matmul, scale } from "./functions/dense.ts";
 export { logSoftmax, logSumExp, softmax } from "./functions/softmax.ts";
 export type {
+  AttentionBackwardFunction,
   AttentionFunction,
   ExpFunction,
   LogSumExpFunction,
@@ -16,6 +21,8 @@ export type { Runtime } from "./runtime.ts";
 export { createRuntime, createRuntimeSync } from "./runtime.ts";
 export type { ResidentTensor } from "./tensor.ts";
 export type {
+  AttentionBackwardInputs,
+  AttentionGradients,
   AttentionOptions,
   AttentionPart,
   AttentionWithLse,

@@ -39,6 +39,9 @@ export interface Kernels {
   attention(params: number, begin: number, end: number): void;
   attentionScratchBytes(numHeads: number, numKvHeads: number, lq: number, d: number, dv: number): number;
   attentionWorkItems(batch: number, numHeads: number, numKvHeads: number, lq: number): number;
+  attentionBackward(params: number, gradients: number, begin: number, end: number): void;
+  attentionBackwardScratchBytes(d: number, dv: number): number;
+  attentionBackwardWorkItems(batch: number, numHeads: number, numKvHeads: number): number;
   readonly RELAXED: number;
   readonly READ_SLACK: number;
   readonly SOFTMAX: number;
@@ -77,6 +80,19 @@ export interface Kernels {
   readonly paramsAlibiBatch: number;
   readonly paramsScale: number;
   readonly paramsSoftcap: number;
+  readonly paramsDropoutBelow: number;
+  readonly paramsDropoutScale: number;
+  readonly paramsSeedLow: number;
+  readonly paramsSeedHigh: number;
+  readonly paramsHasDropout: number;
+  readonly gradientsSize: number;
+  readonly gradientsDOut: number;
+  readonly gradientsDLse: number;
+  readonly gradientsDQuery: number;
+  readonly gradientsDKey: number;
+  readonly gradientsDValue: number;
+  readonly gradientsDMask: number;
+  readonly gradientsDSinks: number;
 }
 
 /** What a runtime can be made from. */

@@ -3,6 +3,8 @@
 // returned, with `dims` alone as a new { data, shape } over its data.
 import type { ResidentTensor } from "./tensor.ts";
 import type {
+  AttentionBackwardInputs,
+  AttentionGradients,
   AttentionOptions,
   AttentionPart,
   AttentionWithLse,
@@ -51,6 +53,24 @@ export interface AttentionFunction {
   (query: R, key: R, value: R, options?: AttentionOptions & WithoutLse & Fresh): R;
   (query: T, key: T, value: T, options?: AttentionOptions & WithoutLse): Tensor;
   (query: T, key: T, value: T, options?: AttentionOptions): Tensor | AttentionWithLse;
+}
+
+type Requested<I, T> = (I extends { readonly returnDAttnMask: true } ? { dAttnMask: T } : unknown) &
+  (I extends { readonly returnDSinks: true } ? { dSinks: T } : unknown);
+interface ResidentInputs {
+  readonly dOut: R;
+  readonly dLse?: R | undefined;
+  readonly query: R;
+  readonly key: R;
+  readonly value: R;
+  readonly out: R;
+  readonly lse: R;
+}
+
+/** Type of scaledDotProductAttentionBackward. */
+export interface AttentionBackwardFunction {
+  <I extends AttentionBackwardInputs & ResidentInputs>(inputs: I): AttentionGradients<R> & Requested<I, R>;
+  <I extends AttentionBackwardInputs>(inputs: I): AttentionGradients & Requested<I, Tensor>;
 }
 
 /** Type of mergeAttention. */
@@ -106,6 +126,7 @@ export interface ExpFunction {
  */
 export interface Operations {
   readonly scaledDotProductAttention: AttentionFunction;
+  readonly scaledDotProductAttentionBackward: AttentionBackwardFunction;
   readonly mergeAttention: MergeAttentionFunction;
   readonly matmul: MatmulFunction;
   readonly softmax: SoftmaxFunction;

@@ -1,6 +1,7 @@
 // Writes the one argument of the attention kernel. Field offsets come from the compiler, through the exports.
 import type { Kernels } from "./instance.ts";
 import type { Mask } from "./mask.ts";
+import type { LinearMemory } from "./memory.ts";
 import type { Core } from "./tensor.ts";
 
 /** The sizes of one call, every operand read as [batch, heads, length, width]. */
@@ -23,6 +24,10 @@ export interface Problem {
   scale: number;
   /** 0: none. */
   softcap: number;
+  /** Probability that a weight is dropped; 0: none. */
+  dropoutP: number;
+  /** Key of the generator: an integer from 0 to 2^53 - 1. */
+  seed: number;
 }
 
 /** Addresses of the operands and results. */
@@ -105,4 +110,42 @@ export function writeParams(
   i32[(address + kernels.paramsAlibiBatch) >>> 2] = alibiBatch;
   memory.f32[(address + kernels.paramsScale) >>> 2] = p.scale;
   memory.f32[(address + kernels.paramsSoftcap) >>> 2] = p.softcap;
+  i32[(address + kernels.paramsHasDropout) >>> 2] = p.dropoutP > 0 ? 1 : 0;
+  if (p.dropoutP > 0) writeDropout(memory, kernels, address, p);
+}
+
+/** assembly/dropout.ts drops a weight where its 32 random bits are below the threshold; with 1 no weight is kept. */
+function writeDropout(
+  { i32, f32 }: LinearMemory,
+  kernels: Kernels,
+  address: number,
+  { dropoutP, seed }: Problem,
+): void {
+  i32[(address + kernels.paramsDropoutBelow) >>> 2] = Math.min(Math.round(dropoutP * 2 ** 32), 2 ** 32 - 1);
+  f32[(address + kernels.paramsDropoutScale) >>> 2] = dropoutP === 1 ? 0 : 1 / (1 - dropoutP);
+  i32[(address + kernels.paramsSeedLow) >>> 2] = seed % 2 ** 32;
+  i32[(address + kernels.paramsSeedHigh) >>> 2] = Math.floor(seed / 2 ** 32);
+}
+
+/** Addresses of what comes into and goes out of the backward; 0: none. */
+export interface GradientAddresses {
+  dOut: number;
+  dLse: number;
+  dQuery: number;
+  dKey: number;
+  dValue: number;
+  dMask: number;
+  dSinks: number;
+}
+
+/** Writes the struct AttentionGradients (assembly/params.ts) at `address`. */
+export function writeGradients({ kernels, memory }: Core, address: number, to: GradientAddresses): void {
+  const { i32 } = memory;
+  i32[(address + kernels.gradientsDOut) >>> 2] = to.dOut;
+  i32[(address + kernels.gradientsDLse) >>> 2] = to.dLse;
+  i32[(address + kernels.gradientsDQuery) >>> 2] = to.dQuery;
+  i32[(address + kernels.gradientsDKey) >>> 2] = to.dKey;
+  i32[(address + kernels.gradientsDValue) >>> 2] = to.dValue;
+  i32[(address + kernels.gradientsDMask) >>> 2] = to.dMask;
+  i32[(address + kernels.gradientsDSinks) >>> 2] = to.dSinks;
 }

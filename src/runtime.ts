@@ -1,5 +1,6 @@
 // A runtime: one instance of the kernels, its memory, and the operations over them.
 import { scaledDotProductAttention } from "./attention.ts";
+import { scaledDotProductAttentionBackward } from "./attention-backward.ts";
 import { exp } from "./exp.ts";
 import { chooseVariant } from "./features.ts";
 import { instantiateKernels, instantiateKernelsSync, type Kernels, type ModuleSource } from "./instance.ts";
@@ -7,6 +8,7 @@ import { matmul } from "./matmul.ts";
 import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
 import { mergeAttention } from "./merge-attention.ts";
 import type {
+  AttentionBackwardFunction,
   AttentionFunction,
   ExpFunction,
   LogSumExpFunction,
@@ -21,6 +23,7 @@ import { describe, readFlag, readOptions } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
 import type {
+  AttentionBackwardInputs,
   AttentionOptions,
   AttentionPart,
   ElementwiseOptions,
@@ -57,6 +60,9 @@ export class Runtime implements Operations {
     value: TensorLike,
     options?: AttentionOptions,
   ) => scaledDotProductAttention(this.#core, query, key, value, options)) as AttentionFunction;
+  /** The function {@link scaledDotProductAttentionBackward} on this runtime. */
+  readonly scaledDotProductAttentionBackward = ((inputs: AttentionBackwardInputs) =>
+    scaledDotProductAttentionBackward(this.#core, inputs)) as AttentionBackwardFunction;
   /** The function {@link mergeAttention} on this runtime. */
   readonly mergeAttention = ((parts: readonly AttentionPart[], options?: MergeAttentionOptions) =>
     mergeAttention(this.#core, parts, options)) as MergeAttentionFunction;

@@ -61,6 +61,13 @@ export interface AttentionOptions {
   readonly alibiSlopes?: TensorLike | undefined;
   /** A logit for each head, shape [heads], that joins the denominator only and is not scaled; lse includes it. */
   readonly sinks?: TensorLike | undefined;
+  /**
+   * Probability that a weight is dropped; the others are multiplied by 1 / (1 - dropoutP). Default 0. The weights that
+   * are dropped follow from `seed`, batch entry, head, query and key, and from nothing else. lse is that without dropout.
+   */
+  readonly dropoutP?: number | undefined;
+  /** Of the dropout: an integer from 0 to 2 ** 53 - 1. Required where dropoutP > 0; the backward takes the same. */
+  readonly seed?: number | undefined;
   /** "bhld" (default) [batch, heads, length, headDim]; "blhd" [batch, length, heads, headDim]. */
   readonly layout?: Layout | undefined;
   /** Return the log-sum-exp of each score row beside the output. Default false. */
@@ -73,6 +80,36 @@ export interface AttentionOptions {
 export interface AttentionWithLse<Out = Tensor, Lse = Out> {
   out: Out;
   lse: Lse;
+}
+
+/** What {@link Runtime.scaledDotProductAttentionBackward} takes: operands, results and options of the forward call. */
+export interface AttentionBackwardInputs extends Omit<AttentionOptions, "returnLse" | "out"> {
+  /** Gradient of the output, of its shape. */
+  readonly dOut: TensorLike;
+  /** Gradient of the log-sum-exp, where that was used too. */
+  readonly dLse?: TensorLike | undefined;
+  readonly query: TensorLike;
+  readonly key: TensorLike;
+  readonly value: TensorLike;
+  /** The output of the forward call. */
+  readonly out: TensorLike;
+  /** The log-sum-exp of the forward call (`returnLse: true`). */
+  readonly lse: TensorLike;
+  /** Return the gradient of an additive attnMask, of its shape. Default false. */
+  readonly returnDAttnMask?: boolean | undefined;
+  /** Return the gradient of the sinks. Default false. */
+  readonly returnDSinks?: boolean | undefined;
+}
+
+/** Gradients, each of the shape of what it is the gradient of. */
+export interface AttentionGradients<T = Tensor> {
+  dQuery: T;
+  dKey: T;
+  dValue: T;
+  /** With returnDAttnMask. */
+  dAttnMask?: T;
+  /** With returnDSinks. */
+  dSinks?: T;
 }
 
 /** One part of attention over some of the keys, as returnLse gives it. */

@@ -1,8 +1,19 @@
 // The free functions of attention, on the default runtime.
 // What each function throws stands at Operations; here is what one throws beyond that.
 
-import type { AttentionFunction, MergeAttentionFunction, Operations } from "../operations.ts";
-import type { AttentionOptions, AttentionPart, MergeAttentionOptions, TensorLike } from "../types.ts";
+import type {
+  AttentionBackwardFunction,
+  AttentionFunction,
+  MergeAttentionFunction,
+  Operations,
+} from "../operations.ts";
+import type {
+  AttentionBackwardInputs,
+  AttentionOptions,
+  AttentionPart,
+  MergeAttentionOptions,
+  TensorLike,
+} from "../types.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
 /**
@@ -28,6 +39,28 @@ export const scaledDotProductAttention: AttentionFunction = ((
   value: TensorLike,
   options?: AttentionOptions,
 ) => defaultRuntime().scaledDotProductAttention(query, key, value, options)) as AttentionFunction;
+
+/**
+ * Gradients of {@link scaledDotProductAttention}, given its operands, options and results: weights are made again from
+ * lse, tile by tile, and never stored.
+ *
+ * With P = exp(scores - lse), D = rowsum(dOut * out) - dLse, dP = dOut valueᵀ and dS = P * (dP - D): dValue = Pᵀ dOut,
+ * dQuery = scale dS key, dKey = scale dSᵀ query, dAttnMask = dS, dSinks = -sum(exp(sink - lse) D). Each gradient has the
+ * shape of its operand: operands, masks and heads that are shared have theirs summed. Rows without keys and masked keys
+ * give and get exactly 0. Options must be those of the forward call, the seed of a dropout among them. out and lse may
+ * also be those of a larger whole of which key and value are a part (mergeAttention).
+ *
+ * @throws {RangeError} for shapes that do not fit each other, and values of options outside their range.
+ * @throws {TypeError} for returnDAttnMask without an additive attnMask, and returnDSinks without sinks. What every
+ * operation throws: {@link Operations}.
+ * @see Dao et al. 2022, "FlashAttention", algorithm 4 and appendix B.2.
+ * @example
+ * const { out, lse } = scaledDotProductAttention(query, key, value, { isCausal: true, returnLse: true });
+ * const { dQuery, dKey, dValue } = scaledDotProductAttentionBackward({ dOut, query, key, value, out, lse, isCausal: true });
+ */
+export const scaledDotProductAttentionBackward: AttentionBackwardFunction = ((
+  inputs: AttentionBackwardInputs,
+) => defaultRuntime().scaledDotProductAttentionBackward(inputs)) as AttentionBackwardFunction;
 
 /**
  * Merges partial results of attention over disjoint keys into the result over all of them, in the order of the parts.

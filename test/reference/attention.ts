@@ -1,3 +1,4 @@
+import { dropout } from "./dropout.ts";
 import { float64, type RefTensor, type Rounding } from "./rounding.ts";
 import { broadcastOffset, sizeOf } from "./shapes.ts";
 import { rowStatistics } from "./softmax.ts";
@@ -21,6 +22,8 @@ export interface RefAttentionOptions {
   readonly windowSize?: readonly [number, number] | undefined;
   readonly alibiSlopes?: RefTensor | undefined;
   readonly sinks?: RefTensor | undefined;
+  readonly dropoutP?: number | undefined;
+  readonly seed?: number | undefined;
   /** Scale the query before the product instead of the score after it: the same but for the rounding. */
   readonly scaleQuery?: boolean | undefined;
 }
@@ -37,7 +40,7 @@ export interface RefAttention {
  *   pass 2   s_j = scale (q . k_j);  s_j = softcap tanh(s_j / softcap);  + alibi;  + additive mask
  *   pass 3   m = max_j s_j;  l = sum_j e^(s_j - m), the sink being one more term of both
  *   pass 4   p_j = e^(s_j - m) / l;  lse = m + log l
- *   pass 5   out = sum_j p_j v_j
+ *   pass 5   out = sum_j p_j v_j, with dropout sum_j m_j p_j v_j, m_j being 0 or 1 / (1 - dropoutP)
  *
  * q: [batch.., heads, lq, d]   k: [batch.., kvHeads, lk, d]   v: [batch.., kvHeads, lk, dv], or with the
  * axes of heads and length exchanged under "blhd"; a batch of 1 serves every batch of the others. out is
@@ -74,16 +77,22 @@ export function attention(
   return { out: { data: out, shape: outShape }, lse: { data: lse, shape: lseShape } };
 }
 
-/** The five passes for one row; fills o and returns the log-sum-exp. */
-function attendRow(
+/** Passes 1 to 4: a row's keys, and of each the capped score, the weight, and what dropout makes of it. */
+export interface RowWeights {
+  hKv: number;
+  keys: { j: number; capped: number; p: number; keep: number }[];
+  /** Weight of the sink, 0 without one. */
+  pSink: number;
+  lse: number;
+}
+
+export function weighRow(
   row: Row,
   q: View,
   k: View,
-  v: View,
   options: RefAttentionOptions,
   round: Rounding,
-  o: Float64Array,
-): number {
+): RowWeights {
   // Grouped-query attention: consecutive query heads share one key/value head.
   const hKv = Math.floor((row.h * k.heads) / q.heads);
   const scale = round(options.scale ?? 1 / Math.sqrt(q.width));
@@ -94,23 +103,44 @@ function attendRow(
 
   // pass 2
   const [before, after] = options.scaleQuery ? [scale, 1] : [1, scale];
-  const s = visible.map(({ j, bias }) => {
+  const capped = visible.map(({ j }) => {
     const q_dot_k = dot(q.width, before, q.data, q_bhi, k.data, k.at(row.b, hKv, j), round);
-    return finalScore(round(after * q_dot_k), row, j, bias, options, round);
+    return softcapped(round(after * q_dot_k), options, round);
   });
+  const s = visible.map(({ j, bias }, n) => biased(capped[n] as number, row, j, bias, options, round));
 
   // pass 3 and 4
   const { p, lse } = probabilities(s, options.sinks?.data[row.h], round);
+  const keep = dropout(options, row.b * q.heads + row.h, row.i);
+  return {
+    hKv,
+    keys: visible.map(({ j }, n) => ({ j, capped: capped[n] as number, p: p[n] as number, keep: keep(j) })),
+    pSink: p[visible.length] ?? 0,
+    lse,
+  };
+}
+
+/** The five passes for one row; fills o and returns the log-sum-exp. */
+function attendRow(
+  row: Row,
+  q: View,
+  k: View,
+  v: View,
+  options: RefAttentionOptions,
+  round: Rounding,
+  o: Float64Array,
+): number {
+  const { hKv, keys, lse } = weighRow(row, q, k, options, round);
 
   // pass 5
-  visible.forEach(({ j }, n) => {
-    addScaled(v.width, p[n] as number, v.data, v.at(row.b, hKv, j), o, round);
-  });
+  for (const { j, p, keep } of keys) {
+    addScaled(v.width, round(p * keep), v.data, v.at(row.b, hKv, j), o, round);
+  }
   return lse;
 }
 
 /** sum_c (a x_c) y_c, one term after the other. */
-function dot(
+export function dot(
   n: number,
   a: number,
   x: Float64Array,
@@ -127,7 +157,7 @@ function dot(
 }
 
 /** o_c += p x_c. */
-function addScaled(
+export function addScaled(
   n: number,
   p: number,
   x: Float64Array,
@@ -150,7 +180,7 @@ export function keysSeenBy(
   return visibleKeys(rowAt(b, h, i, lq, lk, options), lk, options).map(({ j }) => j);
 }
 
-interface Row {
+export interface Row {
   b: number;
   h: number;
   i: number;
@@ -158,7 +188,14 @@ interface Row {
   position: number;
 }
 
-function rowAt(b: number, h: number, i: number, lq: number, lk: number, options: RefAttentionOptions): Row {
+export function rowAt(
+  b: number,
+  h: number,
+  i: number,
+  lq: number,
+  lk: number,
+  options: RefAttentionOptions,
+): Row {
   return { b, h, i, position: positionOf(b, i, lq, lk, options) };
 }
 
@@ -210,22 +247,22 @@ function maskRow({ b, h, i }: Row, { attnMask }: RefAttentionOptions): (j: numbe
   };
 }
 
-function finalScore(
+function softcapped(score: number, { softcap = 0 }: RefAttentionOptions, round: Rounding): number {
+  return softcap > 0 ? round(softcap * round(Math.tanh(round(score / softcap)))) : score;
+}
+
+/** Adds alibi and mask. */
+function biased(
   score: number,
   row: Row,
   j: number,
   bias: number,
-  options: RefAttentionOptions,
+  { alibiSlopes }: RefAttentionOptions,
   round: Rounding,
 ): number {
-  const { softcap = 0, alibiSlopes } = options;
-  let s = score;
-  if (softcap > 0) s = round(softcap * round(Math.tanh(round(s / softcap))));
-  if (alibiSlopes) {
-    const slope = alibiSlopes.data[broadcastOffset([row.b, row.h], alibiSlopes.shape)] as number;
-    s = round(s - round(slope * Math.abs(row.position - j)));
-  }
-  return round(s + bias);
+  if (!alibiSlopes) return round(score + bias);
+  const slope = alibiSlopes.data[broadcastOffset([row.b, row.h], alibiSlopes.shape)] as number;
+  return round(round(score - round(slope * Math.abs(row.position - j))) + bias);
 }
 
 /** Softmax over the scores and the sink, which takes its share of the sum and has no value row. */
@@ -236,7 +273,7 @@ function probabilities(s: number[], sink: number | undefined, round: Rounding): 
   return { p: exps.map((e) => round(e / sum)), lse: round(max + round(Math.log(sum))) };
 }
 
-interface View {
+export interface View {
   data: Float64Array;
   batch: number;
   heads: number;
@@ -247,7 +284,7 @@ interface View {
 }
 
 /** A tensor seen as [batch, heads, length, width], whatever the order of its axes in memory. */
-function view({ data, shape }: RefTensor, layout: "bhld" | "blhd"): View {
+export function view({ data, shape }: RefTensor, layout: "bhld" | "blhd"): View {
   const batch = sizeOf(shape.slice(0, -3));
   const [outer = 1, inner = 1, width = 1] = shape.length > 2 ? shape.slice(-3) : [1, ...shape];
   const [heads, length] = layout === "bhld" ? [outer, inner] : [inner, outer];

@@ -1,0 +1,150 @@
+// scaledDotProductAttentionBackward: checks the problem and the results of the forward, stages all, calls the kernel.
+import {
+  type Inputs,
+  inputBytes,
+  lseShape,
+  outShape,
+  readInputs,
+  SCORE_OPTIONS,
+  stageInputs,
+} from "./attention-problem.ts";
+import { blockBytes } from "./memory.ts";
+import { writeGradients } from "./params.ts";
+import { describe, readFlag, readOptions, sameShape, showShape } from "./shapes.ts";
+import { type Core, type Operand, Result, readOperand, reserve } from "./tensor.ts";
+import type { AttentionBackwardInputs, AttentionGradients, Shape, TensorLike } from "./types.ts";
+
+const FN = "scaledDotProductAttentionBackward";
+const OPTIONS: ReadonlySet<string> = new Set([
+  "dOut",
+  "dLse",
+  "query",
+  "key",
+  "value",
+  "out",
+  "lse",
+  ...SCORE_OPTIONS,
+  "returnDAttnMask",
+  "returnDSinks",
+]);
+
+/** Reads an operand that must have the shape of a result of the forward. */
+function readLike(core: Core, name: string, value: TensorLike, shape: Shape): Operand {
+  const operand = readOperand(core, FN, name, value);
+  if (!sameShape(operand.shape, shape)) {
+    throw new RangeError(
+      `${FN}: ${name}.shape must be ${showShape(shape)} as the forward has it, got ${showShape(operand.shape)}`,
+    );
+  }
+  return operand;
+}
+
+/** What the forward gave, and the gradients of it. */
+interface Results {
+  out: Operand;
+  lse: Operand;
+  dOut: Operand;
+  dLse: Operand | undefined;
+}
+
+function readResults(core: Core, given: AttentionBackwardInputs, inputs: Inputs): Results {
+  return {
+    out: readLike(core, "out", given.out, outShape(inputs)),
+    lse: readLike(core, "lse", given.lse, lseShape(inputs)),
+    dOut: readLike(core, "dOut", given.dOut, outShape(inputs)),
+    dLse: given.dLse === undefined ? undefined : readLike(core, "dLse", given.dLse, lseShape(inputs)),
+  };
+}
+
+/** Shapes of the gradients that are wanted. */
+function gradientShapes(
+  given: AttentionBackwardInputs,
+  { q, k, v, mask, sinks }: Inputs,
+): Record<string, Shape> {
+  const shapes: Record<string, Shape> = { dQuery: q.shape, dKey: k.shape, dValue: v.shape };
+  if (readFlag(FN, "returnDAttnMask", given.returnDAttnMask)) {
+    if (mask?.additive === undefined) {
+      const got = mask === undefined ? "none" : "a boolean one";
+      throw new TypeError(`${FN}: returnDAttnMask needs an additive attnMask (Float32Array), got ${got}`);
+    }
+    shapes.dAttnMask = mask.additive.shape;
+  }
+  if (readFlag(FN, "returnDSinks", given.returnDSinks)) {
+    if (sinks === undefined) throw new TypeError(`${FN}: returnDSinks needs sinks, got ${describe(sinks)}`);
+    shapes.dSinks = sinks.shape;
+  }
+  return shapes;
+}
+
+/** A result for each shape, or none at all. */
+function makeResults(core: Core, shapes: Record<string, Shape>, resident: boolean): Record<string, Result> {
+  const results: Record<string, Result> = {};
+  try {
+    for (const [name, shape] of Object.entries(shapes)) {
+      results[name] = new Result(core, FN, [...shape], undefined, undefined, resident);
+    }
+  } catch (error) {
+    for (const result of Object.values(results)) result.abandon();
+    throw error;
+  }
+  return results;
+}
+
+/** Copies in what does not live in Wasm memory, clears the gradients, runs the kernel; returns their addresses. */
+function run(
+  core: Core,
+  inputs: Inputs,
+  { out, lse, dOut, dLse }: Results,
+  results: Record<string, Result>,
+): Record<string, number> {
+  const { kernels, memory } = core;
+  const { p } = inputs;
+  const operands = dLse === undefined ? [out, lse, dOut] : [out, lse, dOut, dLse];
+  const operandBytes = operands.reduce((sum, operand) => sum + memory.stagedBytes(operand), 0);
+  const resultBytes = Object.values(results).reduce((sum, result) => sum + result.stagedBytes, 0);
+  const scratchBytes = kernels.attentionBackwardScratchBytes(p.d, p.dv);
+  const ownBytes = blockBytes(kernels.gradientsSize) + blockBytes(scratchBytes);
+  const bytes = inputBytes(core, inputs) + operandBytes + resultBytes + ownBytes;
+  reserve(core, FN, bytes, ...Object.values(results));
+
+  const at: Record<string, number> = {};
+  for (const [name, result] of Object.entries(results)) {
+    at[name] = result.stage();
+    memory.floatsAt(at[name], result.size).fill(0);
+  }
+  const to = {
+    out: memory.stageOperand(out),
+    lse: memory.stageOperand(lse),
+    scratch: memory.stage(scratchBytes),
+  };
+  const params = stageInputs(core, inputs, to);
+  const gradients = memory.stage(kernels.gradientsSize);
+  writeGradients(core, gradients, {
+    dOut: memory.stageOperand(dOut),
+    dLse: dLse === undefined ? 0 : memory.stageOperand(dLse),
+    dQuery: at.dQuery!,
+    dKey: at.dKey!,
+    dValue: at.dValue!,
+    dMask: at.dAttnMask ?? 0,
+    dSinks: at.dSinks ?? 0,
+  });
+  const items = kernels.attentionBackwardWorkItems(p.batch, p.numHeads, p.numKvHeads);
+  kernels.attentionBackward(params, gradients, 0, items);
+  return at;
+}
+
+export function scaledDotProductAttentionBackward(
+  core: Core,
+  given: AttentionBackwardInputs,
+): AttentionGradients {
+  const options = readOptions(FN, given, OPTIONS);
+  const inputs = readInputs(core, FN, options.query, options.key, options.value, options);
+  const results = readResults(core, options, inputs);
+  const { q, k, v } = inputs;
+  const operands = [q, k, v, results.out, results.lse, results.dOut, results.dLse];
+  const resident = operands.every((operand) => operand === undefined || operand.resident);
+  const gradients = makeResults(core, gradientShapes(options, inputs), resident);
+  const at = run(core, inputs, results, gradients);
+  const finished = Object.entries(gradients).map(([name, result]) => [name, result.finish(at[name]!)]);
+  return Object.fromEntries(finished) as AttentionGradients;
+}
