@@ -16,9 +16,9 @@
 // Order: for each head of the group, blocks of BLOCK_Q queries, for each blocks of BACKWARD_K keys from key 0; every sum
 //   within a block ascending. No other order in any number of threads.
 // Accuracy: at most three times the error of plain float32 (test/attention-backward.test.ts). lse alone would not do:
-//   half an ulp of it is the relative error of every weight of its row, so where |lse| > EXACT_LSE the sums are made anew
-//   by the online softmax of the forward, and taken where they agree with the lse that was given (it may belong to more
-//   keys than these).
+//   half an ulp of it is the relative error of every weight of its row, so where |lse| > EXACT_LSE, and for dMask and
+//   dSinks, sums of many rows that may cancel, the sums are made anew by the online softmax of the forward, and taken where
+//   they agree with the lse that was given (it may belong to more keys than these).
 // Method: Dao et al. 2022, FlashAttention, algorithm 4. Tiles are [key][BLOCK_Q queries]: K and V are read in place by
 //   broadcasts for S^T, dP^T and dQ^T, and each tile is the left operand, in place, of dV and dK.
 import { PANELS } from "./attention";
@@ -30,7 +30,7 @@ import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskShift } from "./mask";
 import { COLUMNS, GEMM, RESCALE, ROWS, guardedPanel, panel } from "./microkernel";
 import { packColumns } from "./pack";
 import { AttentionGradients, AttentionParams } from "./params";
-import { allFinite, fma, loadPartial, storePartial } from "./simd";
+import { allFinite, fma, storePartial } from "./simd";
 
 // Scratch: a Block; its panels of 8 queries; Q and dO in panels of 8 columns; a tile of weights and one of their
 // gradients, [key][BLOCK_Q]; of one panel [key][8] bias, capped scores and what dropout leaves.
@@ -111,6 +111,7 @@ function placeBlock(
   block.dQuery = gradients.dQuery + atQ;
   block.dKey = gradients.dKey + atK;
   block.dValue = gradients.dValue + atV;
+  block.sumsRows = i32(gradients.dMask != 0 || gradients.dSinks != 0);
   block.dMask = gradients.dMask == 0 ? 0 : gradients.dMask + (atMask << 2);
 }
 
@@ -123,8 +124,10 @@ function differentiateBlock(params: AttentionParams, block: Block, dSinks: usize
   packBlock(rows, dv, block.dOut, <usize>params.outRow << 2, block.columnsO);
   const first = firstKey(params, block.position);
   const last = endKey(params, block.position + rows - 1, block.kvLength);
-  for (let k0 = first - first % BACKWARD_K; k0 < last; k0 += BACKWARD_K) {
-    differentiateKeys(params, block, max(k0, first), min(k0 + BACKWARD_K, last));
+  for (let from = first; from < last;) { // to the end of the block that `from` is in
+    const to = min(from - from % BACKWARD_K + BACKWARD_K, last);
+    differentiateKeys(params, block, from, to);
+    from = to;
   }
   for (let r = 0, at = block.panels; r < rows; r += NR, at += step) closePanel(params, block, dSinks, r, at);
 }
@@ -185,23 +188,23 @@ function addProduct(
   }
 }
 
-/** The same by rows of X in place, masked pairs passed over: it is rare. */
+/** The same with the same bits, by rows of X in place, masked pairs passed over: it is rare. */
 function addGuarded(
   keys: i32, rows: i32, n: i32, alpha: f32, tile: usize, x: usize, rowX: usize, out: usize, rowOut: usize,
 ): void {
-  const zero = f32x4.splat(0);
+  const factor = f32x4.splat(alpha), one = f32x4.splat(1);
   for (let k = 0; k < keys; ++k, tile += TILE_ROW, out += rowOut) {
-    for (let i: usize = 0; i < <usize>rows; ++i) {
-      if (load<i32>(tile + (i << 2)) == i32.MIN_VALUE) continue;
-      const weight = f32x4.splat(alpha * f32.load(tile + (i << 2)));
-      let c: usize = 0;
-      const end = <usize>n << 2, row = x + i * rowX;
-      for (; c + 16 <= end; c += 16) v128.store(out + c, fma(weight, v128.load(row + c), v128.load(out + c)));
-      const left = <i32>(end - c) >> 2;
-      if (left > 0) {
-        const sum = fma(weight, loadPartial(row + c, left, zero), loadPartial(out + c, left, zero));
-        storePartial(out + c, sum, left);
+    for (let c = 0; c < n; c += 4) {
+      const at = <usize>c << 2;
+      let sum = f32x4.splat(0);
+      for (let i: usize = 0; i < <usize>rows; ++i) {
+        const weight = tile + (i << 2);
+        if (load<i32>(weight) == i32.MIN_VALUE) continue;
+        sum = fma(v128.load32_splat(weight), v128.load(x + i * rowX + at), sum);
       }
+      sum = fma(one, v128.load(out + at), f32x4.mul(factor, sum));
+      if (n - c >= 4) v128.store(out + at, sum);
+      else storePartial(out + at, sum, n - c);
     }
   }
 }

@@ -38,6 +38,7 @@ export class Block {
   position: i32;
   kvLength: i32;
   slope: f32;
+  sumsRows: i32; // 1: dMask or dSinks is wanted
   // Scratch: see attention-backward.ts.
   panels: usize;
   columnsQ: usize;
@@ -93,13 +94,15 @@ export function startPanel(params: AttentionParams, block: Block, r: i32, panel:
       continue;
     }
     normaliseRow(at, f32.load(block.lse + row));
+    // Summed as dP is: of a row that sees one key both are the same bits, and dS is exactly 0.
     const dLse: f32 = block.dLse == 0 ? 0 : f32.load(block.dLse + row);
     f32.store(at + DELTA, dot(dv, dOut + <usize>i * rowO, out + <usize>i * rowO) - dLse);
   }
 }
 
-/** Whether lse of some row is too large to be exact enough. */
+/** Whether lse alone is not exact enough: a row's is large, or a gradient that sums over rows is wanted. */
 function isInexact(block: Block, r: i32, count: i32): bool {
+  if (block.sumsRows != 0) return true;
   for (let i = r; i < r + count; ++i) {
     const value = abs(f32.load(block.lse + (<usize>i << 2)));
     if (value > EXACT_LSE && value < Infinity) return true;
@@ -113,11 +116,12 @@ function sumPanel(params: AttentionParams, block: Block, r: i32, count: i32, pan
   const mask = block.mask + ((<usize>r * params.maskRow) << maskShift(params));
   const first = firstKey(params, position), last = endKey(params, position + count - 1, block.kvLength);
   startStats(panel);
-  for (let k0 = first - first % BLOCK_K; k0 < last; k0 += BLOCK_K) {
+  for (let from = first; from < last;) { // to the end of the block that `from` is in
+    const to = min(from - from % BLOCK_K + BLOCK_K, last), rowK = <usize>params.keyRow << 2;
     weighKeys(
-      params, block.key, <usize>params.keyRow << 2, mask, block.slope, position, count,
-      max(k0, first), min(k0 + BLOCK_K, last), panel, block.tile, block.bias,
+      params, block.key, rowK, mask, block.slope, position, count, from, to, panel, block.tile, block.bias,
     );
+    from = to;
   }
   closeSums(panel, params.sinks == 0 ? -Infinity : f32.load(params.sinks + (<usize>block.h << 2)));
 }
@@ -235,13 +239,13 @@ function capColumns(softcap: f32, keys: i32, tile: usize, capped: usize): void {
   }
 }
 
-/** dS *= 1 - tanh^2, tanh being capped / softcap. */
+/** dS *= 1 - tanh^2, tanh being capped / softcap: as (1 - tanh)(1 + tanh), whose difference is exact near 1. */
 function uncapColumns(softcap: f32, keys: i32, dTile: usize, capped: usize): void {
   const cap = f32x4.splat(softcap), one = f32x4.splat(1);
   for (let k = 0; k < keys; ++k, dTile += TILE_ROW, capped += 32) {
     const t0 = f32x4.div(v128.load(capped), cap), t1 = f32x4.div(v128.load(capped, 16), cap);
-    v128.store(dTile, f32x4.mul(v128.load(dTile), f32x4.sub(one, f32x4.mul(t0, t0))));
-    v128.store(dTile, f32x4.mul(v128.load(dTile, 16), f32x4.sub(one, f32x4.mul(t1, t1))), 16);
+    v128.store(dTile, f32x4.mul(v128.load(dTile), f32x4.mul(f32x4.sub(one, t0), f32x4.add(one, t0))));
+    v128.store(dTile, f32x4.mul(v128.load(dTile, 16), f32x4.mul(f32x4.sub(one, t1), f32x4.add(one, t1))), 16);
   }
 }
 

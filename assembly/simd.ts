@@ -14,15 +14,13 @@ export function hsum(v: v128): f32 {
   return f32x4.extract_lane(pairs, 0) + f32x4.extract_lane(pairs, 1);
 }
 
-/** Dot product of two contiguous rows of n: four partial sums. */
+/** Dot product of two contiguous rows of n, summed in the order of the register tile: one after the other. */
 export function dot(n: i32, x: usize, y: usize): f32 {
-  let sum = f32x4.splat(0), i = 0;
-  for (; i + 4 <= n; i += 4) sum = fma(v128.load(x + (<usize>i << 2)), v128.load(y + (<usize>i << 2)), sum);
-  if (i < n) {
-    const zero = f32x4.splat(0), at = <usize>i << 2;
-    sum = fma(loadPartial(x + at, n - i, zero), loadPartial(y + at, n - i, zero), sum);
+  let sum = f32x4.splat(0);
+  for (const end = x + (<usize>n << 2); x < end; x += 4, y += 4) {
+    sum = fma(v128.load32_splat(x), v128.load32_splat(y), sum);
   }
-  return hsum(sum);
+  return f32x4.extract_lane(sum, 0);
 }
 
 /** Largest lane, NaN passed over. */

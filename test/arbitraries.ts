@@ -90,6 +90,33 @@ function attentionOptions(shape: AttentionShape): fc.Arbitrary<AttentionOptions>
     .map(({ position, ...options }) => ({ ...options, ...position }));
 }
 
+const side = fc.constantFrom(-1, Number.POSITIVE_INFINITY, 0, 1, 3, 17, 300);
+
+/** A problem with any of all options together, those of attentionProblem and the later ones, each often absent. */
+export const fullProblem = (): fc.Arbitrary<AttentionProblem> =>
+  fc
+    .tuple(
+      attentionProblem(),
+      fc.record({
+        windowSize: fc.option(fc.tuple(side, side), { nil: undefined, freq: 2 }),
+        softcap: fc.constantFrom(undefined, undefined, 0, 0.5, 2, 30),
+        slopes: fc.constantFrom("none", "none", "heads", "batch"),
+        hasSinks: fc.boolean(),
+        dropoutP: fc.constantFrom(undefined, undefined, 0, 0.2, 0.9),
+      }),
+    )
+    .map(([problem, { slopes, hasSinks, dropoutP, ...others }]) => {
+      const { shape, seed } = problem;
+      const slopeShape = slopes === "heads" ? [shape.heads] : [shape.batch, shape.heads];
+      const later: AttentionOptions = {
+        ...others,
+        alibiSlopes: slopes === "none" ? undefined : randomTensor(slopeShape, seed + 4),
+        sinks: hasSinks ? randomTensor([shape.heads], seed + 5) : undefined,
+        ...(dropoutP === undefined ? {} : { dropoutP, seed: seed * 1021 }),
+      };
+      return { ...problem, options: { ...problem.options, ...later } };
+    });
+
 /** A mask of any kind, each of whose axes is there or broadcast. */
 function mask({ batch, heads, lq, lk }: AttentionShape): fc.Arbitrary<MaskLike> {
   const full = [batch, heads, lq, lk];

@@ -44,6 +44,7 @@ const sizeNames = [
   "BLOCK_Q",
   "BLOCK_K",
   "FEW_QUERIES",
+  "BACKWARD_K",
 ] as const;
 
 /** The sizes at which a variant changes its way (assembly/config.ts), which its tests straddle. */

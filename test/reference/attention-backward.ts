@@ -14,7 +14,8 @@ export interface RefGradients {
  * Gradients of sum(dOut * out) + sum(dLse * lse), one row (b, h, i) of weights p_j at a time, m_j being the factor of
  * dropout:
  *
- *   dp_j = dOut . v_j                      D = sum_j p_j m_j dp_j - dLse
+ *   dp_j = dOut . v_j                      D = sum_j p_j m_j dp_j - dLse, or the same but for the rounding
+ *                                          D = dOut . out - dLse (deltaFromOut, as FlashAttention has it)
  *   ds_j = p_j (m_j dp_j - D)              dAttnMask_j += ds_j,  dSink -= p_sink D
  *   ds_j *= 1 - (s_j / softcap)^2          s_j the capped score
  *   dQuery += scale ds_j k_j   dKey_j += scale ds_j q   dValue_j += m_j p_j dOut
@@ -27,7 +28,7 @@ export function attentionBackward(
     key: RefTensor;
     value: RefTensor;
   },
-  options: RefAttentionOptions = {},
+  options: RefAttentionOptions & { readonly deltaFromOut?: boolean | undefined } = {},
   round: Rounding = float64,
 ): RefGradients {
   const layout = options.layout ?? "bhld";
@@ -61,7 +62,13 @@ export function attentionBackward(
           round(keep * dot(v.width, 1, dO.data, from, v.data, v.at(b, hKv, j), round)),
         );
         const dLse = operands.dLse ? (operands.dLse.data[(b * q.heads + h) * q.length + i] as number) : 0;
-        const sum = keys.reduce((total, { p }, n) => round(total + round(p * (dp[n] as number))), 0);
+        const out = new Float64Array(v.width);
+        for (const { j, p, keep } of keys) {
+          addScaled(v.width, round(p * keep), v.data, v.at(b, hKv, j), out, round);
+        }
+        const sum = options.deltaFromOut
+          ? dot(v.width, 1, dO.data, from, out, 0, round)
+          : keys.reduce((total, { p }, n) => round(total + round(p * (dp[n] as number))), 0);
         const D = round(sum - dLse);
         keys.forEach(({ j, capped, p, keep }, n) => {
           let ds = round(p * round((dp[n] as number) - D));

@@ -32,18 +32,18 @@ export function maxError(a: ArrayLike<number>, b: ArrayLike<number>): number {
 }
 
 /**
- * The tolerance a float32 result is held to: twice what the plain float32 form of the same formulas is
+ * The tolerance a float32 result is held to: twice (`factor`) what the plain float32 form of the same formulas is
  * off by on the same input, so that it follows the conditioning of the problem and no number is made
  * up. The plain form may be exact by luck; but a result rounded to float32 is itself off by up to half an
  * ulp, so that is the least error counted, at the largest value expected.
  */
-export function tolerance(expected: ArrayLike<number>, plainFloat32: ArrayLike<number>): number {
+export function tolerance(expected: ArrayLike<number>, plainFloat32: ArrayLike<number>, factor = 2): number {
   let largest = 0;
   for (let i = 0; i < expected.length; i++) {
     const x = Math.abs(expected[i] as number);
     if (finite(x)) largest = Math.max(largest, x);
   }
-  return 2 * Math.max(maxError(plainFloat32, expected), ulp32(largest) / 2);
+  return factor * Math.max(maxError(plainFloat32, expected), ulp32(largest) / 2);
 }
 
 /** What is wanted of a computation, and the tolerance of each of its results. */
@@ -60,6 +60,8 @@ export interface CalibrateOptions {
   readonly draws?: number;
   /** Inputs, by index, that are not moved, since what they give is exact on purpose. */
   readonly fixed?: readonly number[];
+  /** How many times the error of plain float32 is allowed. Default 2; gradients take 3. */
+  readonly factor?: number;
 }
 
 /**
@@ -73,14 +75,14 @@ export function calibrate<T extends readonly TestTensor[]>(
   label: string,
   inputs: T,
   compute: (inputs: T, round: Rounding, draw: number) => readonly RefTensor[],
-  { draws, fixed = [] }: CalibrateOptions = {},
+  { draws, fixed = [], factor = 2 }: CalibrateOptions = {},
 ): Calibrated {
   const identity = [label, ...inputs.map(({ data, shape }) => `${digest(data)}:${shape}`)].join(" ");
   const found = known.get(identity);
   if (found) return found;
   const want = compute(inputs, float64, 0);
   const plain = compute(inputs, float32, 0);
-  const tolerances = want.map((tensor, i) => tolerance(tensor.data, (plain[i] as RefTensor).data));
+  const tolerances = want.map((tensor, i) => tolerance(tensor.data, (plain[i] as RefTensor).data, factor));
   const numbers = Math.max(1, ...want.map(({ data }) => data.length));
   const count = draws ?? Math.max(2, Math.min(32, Math.ceil(512 / numbers)));
   for (let draw = 1; draw < count; draw++) {
@@ -90,7 +92,7 @@ export function calibrate<T extends readonly TestTensor[]>(
     const [exact, rounded] = [compute(moved, float64, draw), compute(moved, float32, draw)];
     exact.forEach((tensor, i) => {
       const error = maxError(tensor.data, (rounded[i] as RefTensor).data);
-      tolerances[i] = Math.max(tolerances[i] as number, 2 * error);
+      tolerances[i] = Math.max(tolerances[i] as number, factor * error);
     });
   }
   const calibrated = { want, tolerances };
