@@ -17,7 +17,9 @@ export { BLOCK_Q, BLOCK_K, BACKWARD_K, FEW_QUERIES, READ_SLACK } from "./config"
 export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
 export { exp } from "./exp";
 export { scale } from "./scale";
+export { relu, gelu, geluTanh } from "./activation";
 export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "./softmax";
+export { LAYER_NORM, RMS_NORM, norm } from "./norm";
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
 export { attentionBackward, attentionBackwardScratchBytes, attentionBackwardWorkItems } from "./attention-backward";

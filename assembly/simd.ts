@@ -48,6 +48,26 @@ export function storePartial(p: usize, v: v128, count: i32): void {
   if (count > 2) v128.store32_lane(p, v, 2, 8);
 }
 
+/** The first `count` (1 to 4) floats at p, the other lanes 0. */
+@inline
+export function loadGroup(p: usize, count: i32): v128 {
+  return count == 4 ? v128.load(p) : loadPartial(p, count, f32x4.splat(0));
+}
+
+/** Stores the first `count` (1 to 4) lanes at p. */
+@inline
+export function storeGroup(p: usize, v: v128, count: i32): void {
+  if (count == 4) v128.store(p, v);
+  else storePartial(p, v, count);
+}
+
+/** The first `count` (1 to 3) lanes, the others 0. */
+@inline
+export function firstLanes(v: v128, count: i32): v128 {
+  const lanes = i32x4(0, 1, 2, 3);
+  return v128.and(v, i32x4.lt_s(lanes, i32x4.splat(count)));
+}
+
 /** Transposes the 4 x 4 block held in rows r0..r3 and stores its columns `stride` bytes apart at p. */
 @inline
 export function storeTransposed4(p: usize, stride: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {

@@ -15,7 +15,7 @@
 import { SMALLEST_NORMAL, expNonPositive, expSubMaxPair } from "./exp";
 import { log, maxPlusLog } from "./log";
 import { scale } from "./scale";
-import { hmax, hsum, loadPartial, storePartial } from "./simd";
+import { firstLanes, hmax, hsum, loadGroup, loadPartial, storeGroup } from "./simd";
 
 export const SOFTMAX: i32 = 0;
 export const LOG_SOFTMAX: i32 = 1;
@@ -64,7 +64,7 @@ function expSubMaxSum(n: i32, x: usize, rowMax: f32): f32 {
 function expSubMaxEdge(count: i32, x: usize, m: v128): v128 {
   if (count >= 4) return expNonPositive(f32x4.sub(v128.load(x), m), SMALLEST_NORMAL);
   const e = expNonPositive(f32x4.sub(loadPartial(x, count, f32x4.splat(-Infinity)), m), SMALLEST_NORMAL);
-  return firstLanes(e, count);
+  return firstLanes(e, count); // where the maximum is -Infinity the missing lanes are NaN
 }
 
 /** y = exp(x - max), and the sum, in the same order. */
@@ -83,13 +83,6 @@ function expSubMaxStore(n: i32, x: usize, y: usize, rowMax: f32): f32 {
     s0 = f32x4.add(s0, e);
   }
   return hsum(f32x4.add(s0, s1));
-}
-
-/** The first `count` (1 to 3) lanes, the others 0: the missing lanes of a row whose maximum is -Infinity are NaN. */
-@inline
-function firstLanes(v: v128, count: i32): v128 {
-  const lanes = i32x4(0, 1, 2, 3);
-  return v128.and(v, i32x4.lt_s(lanes, i32x4.splat(count)));
 }
 
 /** y_j = (x_j - max) - shift. */
@@ -117,18 +110,6 @@ export function softmaxRows(mode: i32, n: i32, x: usize, y: usize, begin: i32, e
       else f32.store(y, logSumExp(rowMax, rowSum, n, x, 4));
     }
   }
-}
-
-/** Four lanes at p, or the `count` that there are. */
-@inline
-function loadGroup(p: usize, count: i32): v128 {
-  return count == 4 ? v128.load(p) : loadPartial(p, count, f32x4.splat(0));
-}
-
-@inline
-function storeGroup(p: usize, v: v128, count: i32): void {
-  if (count == 4) v128.store(p, v);
-  else storePartial(p, v, count);
 }
 
 @inline

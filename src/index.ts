@@ -5,15 +5,19 @@ export {
 } from "./functions/attention.ts";
 export { info, tensor } from "./functions/default-runtime.ts";
 export { exp, matmul, scale } from "./functions/dense.ts";
+export { gelu, layerNorm, relu, rmsNorm } from "./functions/layers.ts";
 export { logSoftmax, logSumExp, softmax } from "./functions/softmax.ts";
 export type {
   AttentionBackwardFunction,
   AttentionFunction,
   ExpFunction,
+  GeluFunction,
+  LayerNormFunction,
   LogSumExpFunction,
   MatmulFunction,
   MergeAttentionFunction,
   Operations,
+  RmsNormFunction,
   ScaleFunction,
   SoftmaxFunction,
 } from "./operations.ts";
@@ -29,11 +33,15 @@ export type {
   BooleanData,
   CausalAlignment,
   ElementwiseOptions,
+  GeluOptions,
+  LayerNormOptions,
+  LayerNormWithStats,
   Layout,
   LogSumExpOptions,
   MaskLike,
   MatmulOptions,
   MergeAttentionOptions,
+  RmsNormOptions,
   RuntimeInfo,
   RuntimeOptions,
   Shape,

@@ -7,6 +7,9 @@ export interface Kernels {
   heapBase(): number;
   exp(x: number, y: number, begin: number, end: number): void;
   scale(alpha: number, x: number, y: number, begin: number, end: number): void;
+  relu(x: number, y: number, begin: number, end: number): void;
+  gelu(x: number, y: number, begin: number, end: number): void;
+  geluTanh(x: number, y: number, begin: number, end: number): void;
   softmaxRows(mode: number, n: number, x: number, y: number, begin: number, end: number): void;
   softmaxColumns(
     mode: number,
@@ -14,6 +17,19 @@ export interface Kernels {
     inner: number,
     x: number,
     y: number,
+    begin: number,
+    end: number,
+  ): void;
+  norm(
+    mode: number,
+    n: number,
+    eps: number,
+    x: number,
+    weight: number,
+    bias: number,
+    y: number,
+    mean: number,
+    rstd: number,
     begin: number,
     end: number,
   ): void;
@@ -47,6 +63,8 @@ export interface Kernels {
   readonly SOFTMAX: number;
   readonly LOG_SOFTMAX: number;
   readonly LOG_SUM_EXP: number;
+  readonly LAYER_NORM: number;
+  readonly RMS_NORM: number;
   readonly MASK_NONE: number;
   readonly MASK_BOOLEAN: number;
   readonly MASK_ADDITIVE: number;

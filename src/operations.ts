@@ -9,9 +9,13 @@ import type {
   AttentionPart,
   AttentionWithLse,
   ElementwiseOptions,
+  GeluOptions,
+  LayerNormOptions,
+  LayerNormWithStats,
   LogSumExpOptions,
   MatmulOptions,
   MergeAttentionOptions,
+  RmsNormOptions,
   Shape,
   SoftmaxOptions,
   Tensor,
@@ -110,11 +114,54 @@ export interface ScaleFunction {
   (x: T, alpha: number, options?: ElementwiseOptions): Tensor;
 }
 
-/** Type of exp. */
+/** Type of exp and relu. */
 export interface ExpFunction {
   <Out extends Tensor>(x: T, options: ElementwiseOptions & Into<Out>): Out;
   (x: R, options?: ElementwiseOptions & Fresh): R;
   (x: T, options?: ElementwiseOptions): Tensor;
+}
+
+/** Type of gelu. */
+export interface GeluFunction {
+  <Out extends Tensor>(x: T, options: GeluOptions & Into<Out>): Out;
+  (x: R, options?: GeluOptions & Fresh): R;
+  (x: T, options?: GeluOptions): Tensor;
+}
+
+interface ResidentWeights {
+  readonly weight?: R | undefined;
+  readonly bias?: R | undefined;
+}
+interface WithStats {
+  readonly returnStats: true;
+}
+interface WithoutStats {
+  readonly returnStats?: false | undefined;
+}
+
+/** Type of layerNorm: the output, or with `returnStats: true` the output and the statistics of each row. */
+export interface LayerNormFunction {
+  <Out extends Tensor>(
+    x: R,
+    options: LayerNormOptions & ResidentWeights & WithStats & Into<Out>,
+  ): LayerNormWithStats<Out, R>;
+  (x: R, options: LayerNormOptions & ResidentWeights & WithStats & Fresh): LayerNormWithStats<R>;
+  <Out extends Tensor>(
+    x: T,
+    options: LayerNormOptions & WithStats & Into<Out>,
+  ): LayerNormWithStats<Out, Tensor>;
+  (x: T, options: LayerNormOptions & WithStats): LayerNormWithStats;
+  <Out extends Tensor>(x: T, options: LayerNormOptions & WithoutStats & Into<Out>): Out;
+  (x: R, options?: LayerNormOptions & ResidentWeights & WithoutStats & Fresh): R;
+  (x: T, options?: LayerNormOptions & WithoutStats): Tensor;
+  (x: T, options?: LayerNormOptions): Tensor | LayerNormWithStats;
+}
+
+/** Type of rmsNorm. */
+export interface RmsNormFunction {
+  <Out extends Tensor>(x: T, options: RmsNormOptions & Into<Out>): Out;
+  (x: R, options?: RmsNormOptions & ResidentWeights & Fresh): R;
+  (x: T, options?: RmsNormOptions): Tensor;
 }
 
 /**
@@ -134,5 +181,9 @@ export interface Operations {
   readonly logSumExp: LogSumExpFunction;
   readonly scale: ScaleFunction;
   readonly exp: ExpFunction;
+  readonly layerNorm: LayerNormFunction;
+  readonly rmsNorm: RmsNormFunction;
+  readonly relu: ExpFunction;
+  readonly gelu: GeluFunction;
   readonly tensor: (shape: Shape, data?: Float32Array) => ResidentTensor;
 }

@@ -1,4 +1,5 @@
 // A runtime: one instance of the kernels, its memory, and the operations over them.
+import { gelu, relu } from "./activation.ts";
 import { scaledDotProductAttention } from "./attention.ts";
 import { scaledDotProductAttentionBackward } from "./attention-backward.ts";
 import { exp } from "./exp.ts";
@@ -7,14 +8,18 @@ import { instantiateKernels, instantiateKernelsSync, type Kernels, type ModuleSo
 import { matmul } from "./matmul.ts";
 import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
 import { mergeAttention } from "./merge-attention.ts";
+import { layerNorm, rmsNorm } from "./norm.ts";
 import type {
   AttentionBackwardFunction,
   AttentionFunction,
   ExpFunction,
+  GeluFunction,
+  LayerNormFunction,
   LogSumExpFunction,
   MatmulFunction,
   MergeAttentionFunction,
   Operations,
+  RmsNormFunction,
   ScaleFunction,
   SoftmaxFunction,
 } from "./operations.ts";
@@ -27,9 +32,12 @@ import type {
   AttentionOptions,
   AttentionPart,
   ElementwiseOptions,
+  GeluOptions,
+  LayerNormOptions,
   LogSumExpOptions,
   MatmulOptions,
   MergeAttentionOptions,
+  RmsNormOptions,
   RuntimeInfo,
   RuntimeOptions,
   Shape,
@@ -84,6 +92,17 @@ export class Runtime implements Operations {
   /** The function {@link exp} on this runtime. */
   readonly exp = ((x: TensorLike, options?: ElementwiseOptions) =>
     exp(this.#core, x, options)) as ExpFunction;
+  /** The function {@link layerNorm} on this runtime. */
+  readonly layerNorm = ((x: TensorLike, options?: LayerNormOptions) =>
+    layerNorm(this.#core, x, options)) as LayerNormFunction;
+  /** The function {@link rmsNorm} on this runtime. */
+  readonly rmsNorm = ((x: TensorLike, options?: RmsNormOptions) =>
+    rmsNorm(this.#core, x, options)) as RmsNormFunction;
+  /** The function {@link relu} on this runtime. */
+  readonly relu = ((x: TensorLike, options?: ElementwiseOptions) =>
+    relu(this.#core, x, options)) as ExpFunction;
+  /** The function {@link gelu} on this runtime. */
+  readonly gelu = ((x: TensorLike, options?: GeluOptions) => gelu(this.#core, x, options)) as GeluFunction;
   /** The function {@link tensor} on this runtime. */
   readonly tensor = (shape: Shape, data?: Float32Array): ResidentTensor =>
     createTensor(this.#core, shape, data);

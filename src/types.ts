@@ -164,6 +164,49 @@ export interface ElementwiseOptions {
   readonly out?: TensorLike | undefined;
 }
 
+/** Options of gelu. */
+export interface GeluOptions extends ElementwiseOptions {
+  /** "none" (default): by the error function. "tanh": the approximation of Hendrycks and Gimpel. */
+  readonly approximate?: "none" | "tanh" | undefined;
+}
+
+/** Options of rmsNorm. */
+export interface RmsNormOptions {
+  /** Factor on each element after the division, shape x.shape.slice(axis). Default: none. */
+  readonly weight?: TensorLike | undefined;
+  /** First of the axes that are normalised together, up to the last; negative counts from the end. Default -1. */
+  readonly axis?: number | undefined;
+  /** Added to the mean of the squares, 0 or more. Default 2 ** -23, as in PyTorch. */
+  readonly eps?: number | undefined;
+  /** Write the result here instead of allocating it; may be the input itself. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** Options of layerNorm. */
+export interface LayerNormOptions {
+  /** Factor on each normalised element, shape x.shape.slice(axis). Default: none. */
+  readonly weight?: TensorLike | undefined;
+  /** Added after the weight, shape x.shape.slice(axis). Default: none. */
+  readonly bias?: TensorLike | undefined;
+  /** First of the axes that are normalised together, up to the last; negative counts from the end. Default -1. */
+  readonly axis?: number | undefined;
+  /** Added to the variance, 0 or more. Default 1e-5. */
+  readonly eps?: number | undefined;
+  /** Return mean and reciprocal standard deviation beside the output. Default false. */
+  readonly returnStats?: boolean | undefined;
+  /** Write the output here instead of allocating it; may be the input itself. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** Output of layerNorm with its statistics, shape [...x.shape.slice(0, axis), 1, ..., 1]. */
+export interface LayerNormWithStats<Out = Tensor, Stats = Out> {
+  out: Out;
+  /** Mean of each row. */
+  mean: Stats;
+  /** 1 / sqrt(variance + eps) of each row. */
+  rstd: Stats;
+}
+
 /** The binaries one source is compiled to. */
 export type Variant = "simd" | "relaxed";
 

@@ -1,0 +1,22 @@
+import { mapElements } from "./elementwise.ts";
+import { describe, readOptions } from "./shapes.ts";
+import type { Core } from "./tensor.ts";
+import type { ElementwiseOptions, GeluOptions, Tensor, TensorLike } from "./types.ts";
+
+const GELU_OPTIONS: ReadonlySet<string> = new Set(["approximate", "out"]);
+
+/** max(x, 0). */
+export function relu(core: Core, x: TensorLike, options?: ElementwiseOptions): Tensor {
+  return mapElements(core, "relu", x, options, (from, to, count) => core.kernels.relu(from, to, 0, count));
+}
+
+/** x times the distribution function of the standard normal distribution at x, or its approximation by tanh. */
+export function gelu(core: Core, x: TensorLike, given?: GeluOptions): Tensor {
+  const options = given === undefined ? {} : readOptions("gelu", given, GELU_OPTIONS);
+  const { approximate = "none", ...others } = options;
+  if (approximate !== "none" && approximate !== "tanh") {
+    throw new TypeError(`gelu: approximate must be "none" or "tanh", got ${describe(approximate)}`);
+  }
+  const kernel = approximate === "tanh" ? core.kernels.geluTanh : core.kernels.gelu;
+  return mapElements(core, "gelu", x, others, (from, to, count) => kernel(from, to, 0, count));
+}

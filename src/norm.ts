@@ -1,0 +1,137 @@
+// layerNorm and rmsNorm. x is read as [rows, n]: the axes from `axis` on are normalised together.
+import { describe, normalizeAxis, readFlag, readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
+import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
+import type { LayerNormOptions, LayerNormWithStats, RmsNormOptions, Tensor, TensorLike } from "./types.ts";
+
+const RMS_OPTIONS: ReadonlySet<string> = new Set(["weight", "axis", "eps", "out"]);
+const LAYER_OPTIONS: ReadonlySet<string> = new Set([...RMS_OPTIONS, "bias", "returnStats"]);
+
+/** torch's default of rms_norm, the epsilon of float32. */
+const FLOAT32_EPSILON = 2 ** -23;
+
+/** One checked call of either. */
+interface Problem {
+  fn: "layerNorm" | "rmsNorm";
+  x: Operand;
+  weight: Operand | undefined;
+  bias: Operand | undefined;
+  /** First of the axes that are normalised. */
+  axis: number;
+  eps: number;
+  out: Operand | undefined;
+  returnStats: boolean;
+}
+
+function readEps(fn: string, eps: unknown, fallback: number): number {
+  if (eps === undefined) return fallback;
+  if (typeof eps !== "number" || !(eps >= 0 && eps < Infinity)) {
+    throw new (typeof eps === "number" ? RangeError : TypeError)(
+      `${fn}: eps must be a finite number of 0 or more, got ${describe(eps)}`,
+    );
+  }
+  return eps;
+}
+
+/** A weight or bias: one number for each element that is normalised. */
+function readScale(
+  core: Core,
+  fn: string,
+  name: string,
+  value: TensorLike | undefined,
+  x: Operand,
+  axis: number,
+) {
+  if (value === undefined) return undefined;
+  const operand = readOperand(core, fn, name, value);
+  const shape = x.shape.slice(axis);
+  if (!sameShape(operand.shape, shape)) {
+    throw new RangeError(
+      `${fn}: ${name}.shape must be ${showShape(shape)}, the axes of x ${showShape(x.shape)} from ${axis} on, ` +
+        `got ${showShape(operand.shape)}`,
+    );
+  }
+  return operand;
+}
+
+function readProblem(
+  core: Core,
+  fn: Problem["fn"],
+  value: TensorLike,
+  options: LayerNormOptions,
+  eps: number,
+): Problem {
+  const x = readOperand(core, fn, "x", value);
+  const axis = normalizeAxis(fn, options.axis === undefined ? -1 : options.axis, x.shape.length);
+  const problem = {
+    fn,
+    x,
+    weight: readScale(core, fn, "weight", options.weight, x, axis),
+    bias: readScale(core, fn, "bias", options.bias, x, axis),
+    axis,
+    eps: readEps(fn, options.eps, eps),
+    out: readOut(core, fn, options.out, x.shape),
+    returnStats: readFlag(fn, "returnStats", options.returnStats),
+  };
+  checkAlias(fn, problem.out, "x", x, true);
+  if (problem.weight !== undefined) checkAlias(fn, problem.out, "weight", problem.weight);
+  if (problem.bias !== undefined) checkAlias(fn, problem.out, "bias", problem.bias);
+  return problem;
+}
+
+/** The results: y, and where they are asked for the mean and the reciprocal standard deviation of each row. */
+function makeResults(core: Core, problem: Problem, given: TensorLike | undefined): Result[] {
+  const { fn, x, weight, bias, axis } = problem;
+  const resident = x.resident && weight?.resident !== false && bias?.resident !== false;
+  const results = [new Result(core, fn, [...x.shape], problem.out, given, resident)];
+  if (!problem.returnStats) return results;
+  try {
+    for (let i = 0; i < 2; i++) {
+      const shape = x.shape.map((length, j) => (j < axis ? length : 1));
+      results.push(new Result(core, fn, shape, undefined, undefined, resident));
+    }
+  } catch (error) {
+    for (const result of results) result.abandon();
+    throw error;
+  }
+  return results;
+}
+
+/** Copies in what does not live in Wasm memory, and runs the kernel. */
+function run(core: Core, problem: Problem, given: TensorLike | undefined): Tensor[] {
+  const { memory, kernels } = core;
+  const { fn, x, axis, eps } = problem;
+  const results = makeResults(core, problem, given);
+  const operands = [x, problem.weight, problem.bias];
+  let bytes = 0;
+  for (const operand of operands) if (operand !== undefined) bytes += memory.stagedBytes(operand);
+  for (const result of results) bytes += result.stagedBytes;
+  reserve(core, fn, bytes, ...results);
+  const [from = 0, weight = 0, bias = 0] = operands.map((o) =>
+    o === undefined ? 0 : memory.stageOperand(o),
+  );
+  const addresses = results.map((result) => result.stage());
+  const [to = 0, mean = 0, rstd = 0] = addresses;
+  const n = sizeOf(x.shape.slice(axis));
+  const rows = sizeOf(x.shape.slice(0, axis));
+  const mode = fn === "layerNorm" ? kernels.LAYER_NORM : kernels.RMS_NORM;
+  // Empty rows have statistics, and without those there may be more rows than the kernel can count.
+  if (n > 0 || problem.returnStats) kernels.norm(mode, n, eps, from, weight, bias, to, mean, rstd, 0, rows);
+  return results.map((result, i) => result.finish(addresses[i]!));
+}
+
+export function layerNorm(
+  core: Core,
+  x: TensorLike,
+  given: LayerNormOptions = {},
+): Tensor | LayerNormWithStats {
+  const options = readOptions("layerNorm", given, LAYER_OPTIONS);
+  const problem = readProblem(core, "layerNorm", x, options, 1e-5);
+  const [out, mean, rstd] = run(core, problem, options.out);
+  return problem.returnStats ? { out: out!, mean: mean!, rstd: rstd! } : out!;
+}
+
+export function rmsNorm(core: Core, x: TensorLike, given: RmsNormOptions = {}): Tensor {
+  const options = readOptions("rmsNorm", given, RMS_OPTIONS);
+  const [out] = run(core, readProblem(core, "rmsNorm", x, options, FLOAT32_EPSILON), options.out);
+  return out!;
+}
