@@ -4,7 +4,7 @@
 //   RMS_NORM     the same with mean = 0
 // x, y: [rows, n], contiguous; y may be x. weight, bias: [n], or 0 for none. mean, rstd: [rows], or 0 for not wanted.
 // Work range [begin, end): rows. No scratch. Three passes over a row (mean; centred squares; y), the last two in cache.
-// Ends: NaN or Infinity in a row makes it NaN, except that RMS_NORM leaves the finite elements of a row with Infinity 0.
+// Ends: NaN or Infinity in a row makes it NaN, but RMS_NORM makes the finite elements of a row with Infinity 0.
 //   n = 0 writes no y; its mean and rstd are 0 / 0, NaN. A constant row is bias; with eps = 0 it is NaN.
 // Accuracy: sums and statistics in float64, the mean subtracted in two parts, so that neither the length of a row nor
 //   a mean far from 0 costs digits, and no square overflows: at most twice the error of plain float32

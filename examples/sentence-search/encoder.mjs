@@ -11,7 +11,7 @@ import { positionSignal, unit } from "./rows.mjs";
 import { createTokenizer } from "./tokenizer.mjs";
 
 /** @import { Operations, ResidentTensor } from "wasm-attention" */
-/** @import { Dense, Layer, Model } from "./weights.mjs" */
+/** @import { Dense, Layer, Model, Norm } from "./weights.mjs" */
 
 /** Tokens from there on are not read. */
 const MAX_TOKENS = 128;
@@ -125,17 +125,27 @@ function residentDense(runtime, { kernel, bias }) {
 
 /**
  * @param {Operations} runtime
+ * @param {Norm} norm
+ * @returns {Norm<ResidentTensor>}
+ */
+function residentNorm(runtime, { scale, bias }) {
+  return { scale: runtime.tensor(scale.shape, scale.data), bias: runtime.tensor(bias.shape, bias.data) };
+}
+
+/**
+ * @param {Operations} runtime
  * @param {Layer} layer
- * @returns {ResidentLayer} the same with the matrices resident; what a norm needs is read outside the runtime
+ * @returns {ResidentLayer}
  */
 function residentLayer(runtime, layer) {
   return {
-    ...layer,
+    attentionNorm: residentNorm(runtime, layer.attentionNorm),
     query: residentDense(runtime, layer.query),
     key: residentDense(runtime, layer.key),
     value: residentDense(runtime, layer.value),
     output: residentDense(runtime, layer.output),
     residual: layer.residual && residentDense(runtime, layer.residual),
+    hiddenNorm: residentNorm(runtime, layer.hiddenNorm),
     hidden: residentDense(runtime, layer.hidden),
     projection: residentDense(runtime, layer.projection),
   };

@@ -1,10 +1,13 @@
 // The operations of a transformer on matrices [rows, width] that stay in the runtime's memory: products and attention
 // read and write them in place, and what is plain JavaScript (rows.mjs) reaches them through `data`, a view.
 
-import { addTo, at, layerNorm, relu } from "./rows.mjs";
+import { addTo, at } from "./rows.mjs";
 
 /** @import { Operations, ResidentTensor, Tensor } from "wasm-attention" */
 /** @import { Dense, Norm, Weight } from "./weights.mjs" */
+
+/** Added to a variance, so that a constant row has a finite normalisation. */
+const EPSILON = 1e-6;
 
 export class RowOperations {
   #runtime;
@@ -78,12 +81,10 @@ export class RowOperations {
 
   /**
    * @param {ResidentTensor} x
-   * @param {Norm} norm
+   * @param {Norm<ResidentTensor>} norm
    */
   norm(x, { scale, bias }) {
-    const out = this.zeros(x.shape);
-    layerNorm(x.data, scale.data, bias.data, out.data);
-    return out;
+    return this.#keep(this.#runtime.layerNorm(x, { weight: scale, bias, eps: EPSILON }));
   }
 
   /**
@@ -111,8 +112,7 @@ export class RowOperations {
    * @param {ResidentTensor} x
    */
   relu(x) {
-    relu(x.data);
-    return x;
+    return this.#runtime.relu(x, { out: x });
   }
 
   /**

@@ -1,8 +1,5 @@
 // What the encoder does beside products and attention: arithmetic on the rows of matrices [rows, width].
 
-/** Added to a variance, so that a constant row has a finite normalisation. */
-const EPSILON = 1e-6;
-
 /**
  * Element i, which is known to exist.
  * @param {Float32Array} x
@@ -11,49 +8,12 @@ const EPSILON = 1e-6;
 export const at = (x, i) => /** @type {number} */ (x[i]);
 
 /**
- * Each row less its mean, divided by its standard deviation, then times `scale` plus `bias`. One pass suffices for
- * mean and variance: a number of JavaScript has more than twice the digits of an element.
- * @param {Float32Array} x [rows, width]
- * @param {Float32Array} scale [width]
- * @param {Float32Array} bias [width]
- * @param {Float32Array} out [rows, width]
- */
-export function layerNorm(x, scale, bias, out) {
-  const width = scale.length;
-  for (let start = 0; start < x.length; start += width) {
-    let sum = 0;
-    let squares = 0;
-    for (let i = start; i < start + width; i++) {
-      const value = at(x, i);
-      sum += value;
-      squares += value * value;
-    }
-    const mean = sum / width;
-    const factor = 1 / Math.sqrt(squares / width - mean * mean + EPSILON);
-    for (let j = 0; j < width; j++) {
-      out[start + j] = (at(x, start + j) - mean) * factor * at(scale, j) + at(bias, j);
-    }
-  }
-}
-
-/**
  * x = x + y
  * @param {Float32Array} x
  * @param {Float32Array} y
  */
 export function addTo(x, y) {
   for (let i = 0; i < x.length; i++) x[i] = at(x, i) + at(y, i);
-}
-
-/**
- * x = max(x, 0)
- * @param {Float32Array} x
- */
-export function relu(x) {
-  for (let i = 0; i < x.length; i++) {
-    const value = at(x, i);
-    x[i] = 0.5 * (value + Math.abs(value)); // no branch, which would go either way unforeseeably
-  }
 }
 
 /**

@@ -15,14 +15,17 @@ import { dirname, join } from "node:path";
  * @typedef {{ kernel: T, bias: T }} Dense
  */
 
-/** @typedef {{ scale: Weight, bias: Weight }} Norm */
+/**
+ * @template {Weight} [T=Weight]
+ * @typedef {{ scale: T, bias: T }} Norm
+ */
 
 /**
  * One transformer layer. `residual` is there where the layer changes the width.
  * @template {Weight} [T=Weight]
  * @typedef {{
- *   attentionNorm: Norm, query: Dense<T>, key: Dense<T>, value: Dense<T>, output: Dense<T>,
- *   residual: Dense<T> | undefined, hiddenNorm: Norm, hidden: Dense<T>, projection: Dense<T>,
+ *   attentionNorm: Norm<T>, query: Dense<T>, key: Dense<T>, value: Dense<T>, output: Dense<T>,
+ *   residual: Dense<T> | undefined, hiddenNorm: Norm<T>, hidden: Dense<T>, projection: Dense<T>,
  * }} Layer
  */
 

@@ -1,10 +1,19 @@
 import type { Runtime } from "../../src/index.ts";
 import { attention, type RefAttention, type RefAttentionOptions } from "../reference/attention.ts";
 import { matmul, type RefMatmulOptions } from "../reference/matmul.ts";
+import { layerNorm, type RefNorm, rmsNorm } from "../reference/norm.ts";
 import type { TestTensor } from "../reference/random.ts";
 import type { RefTensor, Rounding } from "../reference/rounding.ts";
 import { logSoftmax, logSumExp, softmax } from "../reference/softmax.ts";
 import type { CaseFile, CaseTensor } from "./data.ts";
+
+/** Options of a norm, as both the library and the reference take them. */
+export interface NormOptions {
+  readonly weight: TestTensor;
+  readonly bias?: TestTensor;
+  readonly axis: number;
+  readonly eps: number;
+}
 
 /** What a case is computed with: the library, or the reference in float64 or in plain float32. */
 export interface Engine {
@@ -13,6 +22,8 @@ export interface Engine {
   softmax(x: TestTensor, axis: number): RefTensor;
   logSoftmax(x: TestTensor, axis: number): RefTensor;
   logSumExp(x: TestTensor, axes: number[], keepDims: boolean): RefTensor;
+  layerNorm(x: TestTensor, options: NormOptions): RefNorm;
+  rmsNorm(x: TestTensor, options: NormOptions): RefTensor;
 }
 
 /** A case file brought to the terms of an engine. */
@@ -39,6 +50,8 @@ export const referenceEngine = (round: Rounding, scaleQuery = false): Engine => 
   softmax: (x, axis) => softmax(x, axis, round),
   logSoftmax: (x, axis) => logSoftmax(x, axis, round),
   logSumExp: (x, axes, keepDims) => logSumExp(x, axes, keepDims, round),
+  layerNorm: (x, options) => layerNorm(x, options, round),
+  rmsNorm: (x, options) => rmsNorm(x, options, round),
 });
 
 export const runtimeEngine = (runtime: Runtime): Engine => ({
@@ -49,6 +62,8 @@ export const runtimeEngine = (runtime: Runtime): Engine => ({
   softmax: (x, axis) => runtime.softmax(x, { axis }),
   logSoftmax: (x, axis) => runtime.logSoftmax(x, { axis }),
   logSumExp: (x, axis, keepDims) => runtime.logSumExp(x, { axis, keepDims }),
+  layerNorm: (x, options) => runtime.layerNorm(x, { ...options, returnStats: true }),
+  rmsNorm: (x, options) => runtime.rmsNorm(x, options),
 });
 
 /** How a file reads: what it needs, its operands, and what an engine makes of them. */

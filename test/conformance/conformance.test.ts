@@ -24,9 +24,7 @@ const missing: Record<string, { option?: Record<string, unknown> }> = {
   qk_matmul_output: {},
   "operation CausalConvWithState": {},
   "operation FlexAttention": {},
-  "operation LayerNormalization": {},
   "operation LinearAttention": {},
-  "operation RMSNormalization": {},
   "operation RotaryEmbedding": {},
 };
 

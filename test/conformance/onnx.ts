@@ -4,14 +4,7 @@ import type { CaseFile } from "./data.ts";
 import { onnxAttention } from "./onnx-attention.ts";
 
 /** Operators of the data that are not operations of this package. */
-const outside = [
-  "CausalConvWithState",
-  "FlexAttention",
-  "LayerNormalization",
-  "LinearAttention",
-  "RMSNormalization",
-  "RotaryEmbedding",
-];
+const outside = ["CausalConvWithState", "FlexAttention", "LinearAttention", "RotaryEmbedding"];
 
 /** Reads an ONNX case of any operator; absent attributes take the operator's default. */
 export function onnxCase(file: CaseFile): Case {
@@ -50,6 +43,25 @@ const adapters: Record<string, (file: CaseFile) => Case> = {
     return makeCase("onnx", file, { operands: [data], compute });
   },
 
+  LayerNormalization(file) {
+    known(file, ["X", "Scale", "B"], ["axis", "epsilon"]);
+    const compute: Case["compute"] = (engine, [x, weight, bias]) => {
+      const options = { weight: weight as TestTensor, bias: bias as TestTensor, ...normOptions(file) };
+      const { out, mean, rstd } = engine.layerNorm(x as TestTensor, options);
+      return { Y: out, Mean: mean, InvStdDev: rstd };
+    };
+    const operands = [input(file, "X"), input(file, "Scale"), input(file, "B")];
+    return makeCase("onnx", file, { operands, compute });
+  },
+
+  RMSNormalization(file) {
+    known(file, ["X", "scale"], ["axis", "epsilon"]);
+    const compute: Case["compute"] = (engine, [x, weight]) => ({
+      Y: engine.rmsNorm(x as TestTensor, { weight: weight as TestTensor, ...normOptions(file) }),
+    });
+    return makeCase("onnx", file, { operands: [input(file, "X"), input(file, "scale")], compute });
+  },
+
   MatMul(file) {
     known(file, ["A", "B"], []);
     const compute: Case["compute"] = (engine, [a, b]) => ({
@@ -73,6 +85,11 @@ const adapters: Record<string, (file: CaseFile) => Case> = {
     return makeCase("onnx", file, { operands, compute });
   },
 };
+
+function normOptions(file: CaseFile): { axis: number; eps: number } {
+  const { axis = -1, epsilon = 1e-5 } = (file.attributes ?? {}) as Record<string, number>;
+  return { axis, eps: epsilon };
+}
 
 function softmaxAxis(file: CaseFile): number {
   known(file, ["input"], ["axis"]);
