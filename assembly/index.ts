@@ -20,6 +20,7 @@ export { scale } from "./scale";
 export { relu, gelu, geluTanh } from "./activation";
 export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "./softmax";
 export { LAYER_NORM, RMS_NORM, norm } from "./norm";
+export { rotary } from "./rotary";
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
 export { attentionBackward, attentionBackwardScratchBytes, attentionBackwardWorkItems } from "./attention-backward";

@@ -5,7 +5,7 @@ export {
 } from "./functions/attention.ts";
 export { info, tensor } from "./functions/default-runtime.ts";
 export { exp, matmul, scale } from "./functions/dense.ts";
-export { gelu, layerNorm, relu, rmsNorm } from "./functions/layers.ts";
+export { gelu, layerNorm, relu, rmsNorm, rotaryEmbedding, rotaryTables } from "./functions/layers.ts";
 export { logSoftmax, logSumExp, softmax } from "./functions/softmax.ts";
 export type {
   AttentionBackwardFunction,
@@ -18,6 +18,8 @@ export type {
   MergeAttentionFunction,
   Operations,
   RmsNormFunction,
+  RotaryFunction,
+  RotaryTablesFunction,
   ScaleFunction,
   SoftmaxFunction,
 } from "./operations.ts";
@@ -42,6 +44,9 @@ export type {
   MatmulOptions,
   MergeAttentionOptions,
   RmsNormOptions,
+  RotaryOptions,
+  RotaryTables,
+  RotaryTablesOptions,
   RuntimeInfo,
   RuntimeOptions,
   Shape,

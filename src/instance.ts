@@ -33,6 +33,22 @@ export interface Kernels {
     begin: number,
     end: number,
   ): void;
+  rotary(
+    interleaved: number,
+    inner: number,
+    length: number,
+    rows: number,
+    d: number,
+    half: number,
+    x: number,
+    cos: number,
+    sin: number,
+    positions: number,
+    positionBatch: number,
+    y: number,
+    begin: number,
+    end: number,
+  ): void;
   gemmScratchBytes(m: number, n: number, k: number, csA: number, csB: number): number;
   gemm(
     m: number,

@@ -16,6 +16,9 @@ import type {
   MatmulOptions,
   MergeAttentionOptions,
   RmsNormOptions,
+  RotaryOptions,
+  RotaryTables,
+  RotaryTablesOptions,
   Shape,
   SoftmaxOptions,
   Tensor,
@@ -164,6 +167,20 @@ export interface RmsNormFunction {
   (x: T, options?: RmsNormOptions): Tensor;
 }
 
+/** Type of rotaryEmbedding. */
+export interface RotaryFunction {
+  <Out extends Tensor>(x: T, cos: T, sin: T, options: RotaryOptions & Into<Out>): Out;
+  (x: R, cos: R, sin: R, options?: RotaryOptions & Fresh): R;
+  (x: T, cos: T, sin: T, options?: RotaryOptions): Tensor;
+}
+
+/** Type of rotaryTables. */
+export type RotaryTablesFunction = (
+  length: number,
+  rotaryDim: number,
+  options?: RotaryTablesOptions,
+) => RotaryTables;
+
 /**
  * Everything that computes: the methods of a runtime, and the free functions on the default one.
  *
@@ -185,5 +202,7 @@ export interface Operations {
   readonly rmsNorm: RmsNormFunction;
   readonly relu: ExpFunction;
   readonly gelu: GeluFunction;
+  readonly rotaryEmbedding: RotaryFunction;
+  readonly rotaryTables: RotaryTablesFunction;
   readonly tensor: (shape: Shape, data?: Float32Array) => ResidentTensor;
 }

@@ -20,9 +20,12 @@ import type {
   MergeAttentionFunction,
   Operations,
   RmsNormFunction,
+  RotaryFunction,
+  RotaryTablesFunction,
   ScaleFunction,
   SoftmaxFunction,
 } from "./operations.ts";
+import { rotaryEmbedding, rotaryTables } from "./rotary.ts";
 import { scale } from "./scale.ts";
 import { describe, readFlag, readOptions } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
@@ -38,6 +41,7 @@ import type {
   MatmulOptions,
   MergeAttentionOptions,
   RmsNormOptions,
+  RotaryOptions,
   RuntimeInfo,
   RuntimeOptions,
   Shape,
@@ -103,6 +107,11 @@ export class Runtime implements Operations {
     relu(this.#core, x, options)) as ExpFunction;
   /** The function {@link gelu} on this runtime. */
   readonly gelu = ((x: TensorLike, options?: GeluOptions) => gelu(this.#core, x, options)) as GeluFunction;
+  /** The function {@link rotaryEmbedding} on this runtime. */
+  readonly rotaryEmbedding = ((x: TensorLike, cos: TensorLike, sin: TensorLike, options?: RotaryOptions) =>
+    rotaryEmbedding(this.#core, x, cos, sin, options)) as RotaryFunction;
+  /** The function {@link rotaryTables}, which needs no runtime. */
+  readonly rotaryTables: RotaryTablesFunction = rotaryTables;
   /** The function {@link tensor} on this runtime. */
   readonly tensor = (shape: Shape, data?: Float32Array): ResidentTensor =>
     createTensor(this.#core, shape, data);

@@ -207,6 +207,36 @@ export interface LayerNormWithStats<Out = Tensor, Stats = Out> {
   rstd: Stats;
 }
 
+/** Options of rotaryEmbedding. */
+export interface RotaryOptions {
+  /** Row of cos and sin for each token: one entry for each of length tokens, or for those of each batch entry. */
+  readonly positionIds?: Int32Array | undefined;
+  /** Without positionIds token i stands at position i + positionOffset. Default 0. */
+  readonly positionOffset?: number | undefined;
+  /** Pairs are neighbours, (0, 1), (2, 3), ... Default false: element j of the first half with j of the second. */
+  readonly interleaved?: boolean | undefined;
+  /** Leading elements of a row that turn; the others pass through. Even. Default: all. */
+  readonly rotaryDim?: number | undefined;
+  /** "bhld" (default) [batch, heads, length, headDim]; "blhd" [batch, length, heads, headDim]. */
+  readonly layout?: Layout | undefined;
+  /** Write the result here instead of allocating it; may be the input itself. */
+  readonly out?: TensorLike | undefined;
+}
+
+/** Options of rotaryTables. */
+export interface RotaryTablesOptions {
+  /** Wavelengths are 2 pi base ** (2 j / rotaryDim). Default 10000. */
+  readonly base?: number | undefined;
+  /** Position of row 0. Default 0. */
+  readonly offset?: number | undefined;
+}
+
+/** Cosines and sines of the angles of each position, [length, rotaryDim / 2]. */
+export interface RotaryTables {
+  cos: Tensor;
+  sin: Tensor;
+}
+
 /** The binaries one source is compiled to. */
 export type Variant = "simd" | "relaxed";
 

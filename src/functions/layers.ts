@@ -7,12 +7,16 @@ import type {
   LayerNormFunction,
   Operations,
   RmsNormFunction,
+  RotaryFunction,
+  RotaryTablesFunction,
 } from "../operations.ts";
+import { rotaryTables as tables } from "../rotary.ts";
 import type {
   ElementwiseOptions,
   GeluOptions,
   LayerNormOptions,
   RmsNormOptions,
+  RotaryOptions,
   TensorLike,
 } from "../types.ts";
 import { defaultRuntime } from "./default-runtime.ts";
@@ -67,3 +71,38 @@ export const relu: ExpFunction = ((x: TensorLike, options?: ElementwiseOptions) 
  */
 export const gelu: GeluFunction = ((x: TensorLike, options?: GeluOptions) =>
   defaultRuntime().gelu(x, options)) as GeluFunction;
+
+/**
+ * Rotary position embedding: the pairs of each row of x turned by the angles of its position, (cos x1 - sin x2, sin x1 +
+ * cos x2). Dot products of turned queries and keys then depend on the distance of their positions alone.
+ *
+ * Shapes: x [..., heads, length, headDim] or [length, headDim], with `layout: "blhd"` [..., length, heads, headDim]; the
+ * result is that of x. cos and sin are tables [positions, rotaryDim / 2], whose rows `positionIds` names; without,
+ * token i reads row i + `positionOffset`. Or they have a row for each token, [..., length, rotaryDim / 2]. Elements from
+ * `rotaryDim` on pass through.
+ *
+ * @throws {RangeError} for shapes that do not fit, a position outside the tables, an odd rotaryDim.
+ * @throws {TypeError} for positionIds and positionOffset at once. What every operation throws: {@link Operations}.
+ * @see Su et al. 2021, "RoFormer", 3.2.2; ONNX RotaryEmbedding-23.
+ * @example
+ * const { cos, sin } = rotaryTables(4096, 64);
+ * const query = { data: new Float32Array(8 * 64), shape: [1, 8, 1, 64] };
+ * rotaryEmbedding(query, cos, sin, { positionOffset: 17, out: query });
+ */
+export const rotaryEmbedding: RotaryFunction = ((
+  x: TensorLike,
+  cos: TensorLike,
+  sin: TensorLike,
+  options?: RotaryOptions,
+) => defaultRuntime().rotaryEmbedding(x, cos, sin, options)) as RotaryFunction;
+
+/**
+ * The cosines and sines for {@link rotaryEmbedding}, plain tensors [length, rotaryDim / 2]: the angle of pair j at
+ * position p is p * base ** (-2 j / rotaryDim), computed in float64. Row 0 is position `offset`.
+ *
+ * @throws {RangeError} for an odd rotaryDim, a base that is not positive, and numbers that are no integers.
+ * @see Su et al. 2021, "RoFormer", 3.2.2.
+ * @example
+ * rotaryTables(2, 2).cos.data; // [1, 0.540302]
+ */
+export const rotaryTables: RotaryTablesFunction = tables;

@@ -3,6 +3,7 @@ import { attention, type RefAttention, type RefAttentionOptions } from "../refer
 import { matmul, type RefMatmulOptions } from "../reference/matmul.ts";
 import { layerNorm, type RefNorm, rmsNorm } from "../reference/norm.ts";
 import type { TestTensor } from "../reference/random.ts";
+import { type RefRotaryOptions, rotaryEmbedding } from "../reference/rotary.ts";
 import type { RefTensor, Rounding } from "../reference/rounding.ts";
 import { logSoftmax, logSumExp, softmax } from "../reference/softmax.ts";
 import type { CaseFile, CaseTensor } from "./data.ts";
@@ -24,6 +25,7 @@ export interface Engine {
   logSumExp(x: TestTensor, axes: number[], keepDims: boolean): RefTensor;
   layerNorm(x: TestTensor, options: NormOptions): RefNorm;
   rmsNorm(x: TestTensor, options: NormOptions): RefTensor;
+  rotaryEmbedding(x: TestTensor, cos: TestTensor, sin: TestTensor, options: RefRotaryOptions): RefTensor;
 }
 
 /** A case file brought to the terms of an engine. */
@@ -52,6 +54,7 @@ export const referenceEngine = (round: Rounding, scaleQuery = false): Engine => 
   logSumExp: (x, axes, keepDims) => logSumExp(x, axes, keepDims, round),
   layerNorm: (x, options) => layerNorm(x, options, round),
   rmsNorm: (x, options) => rmsNorm(x, options, round),
+  rotaryEmbedding: (x, cos, sin, options) => rotaryEmbedding(x, cos, sin, options, round),
 });
 
 export const runtimeEngine = (runtime: Runtime): Engine => ({
@@ -64,6 +67,7 @@ export const runtimeEngine = (runtime: Runtime): Engine => ({
   logSumExp: (x, axis, keepDims) => runtime.logSumExp(x, { axis, keepDims }),
   layerNorm: (x, options) => runtime.layerNorm(x, { ...options, returnStats: true }),
   rmsNorm: (x, options) => runtime.rmsNorm(x, options),
+  rotaryEmbedding: (x, cos, sin, options) => runtime.rotaryEmbedding(x, cos, sin, options),
 });
 
 /** How a file reads: what it needs, its operands, and what an engine makes of them. */

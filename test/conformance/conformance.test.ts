@@ -25,7 +25,6 @@ const missing: Record<string, { option?: Record<string, unknown> }> = {
   "operation CausalConvWithState": {},
   "operation FlexAttention": {},
   "operation LinearAttention": {},
-  "operation RotaryEmbedding": {},
 };
 
 const cases = [...goldenFiles().map(goldenCase), ...onnxFiles().map(onnxCase)];

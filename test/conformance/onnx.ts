@@ -1,10 +1,11 @@
 import type { TestTensor } from "../reference/random.ts";
+import type { RefRotaryOptions } from "../reference/rotary.ts";
 import { type Case, expectKnown, input, makeCase } from "./case.ts";
 import type { CaseFile } from "./data.ts";
 import { onnxAttention } from "./onnx-attention.ts";
 
 /** Operators of the data that are not operations of this package. */
-const outside = ["CausalConvWithState", "FlexAttention", "LinearAttention", "RotaryEmbedding"];
+const outside = ["CausalConvWithState", "FlexAttention", "LinearAttention"];
 
 /** Reads an ONNX case of any operator; absent attributes take the operator's default. */
 export function onnxCase(file: CaseFile): Case {
@@ -60,6 +61,31 @@ const adapters: Record<string, (file: CaseFile) => Case> = {
       Y: engine.rmsNorm(x as TestTensor, { weight: weight as TestTensor, ...normOptions(file) }),
     });
     return makeCase("onnx", file, { operands: [input(file, "X"), input(file, "scale")], compute });
+  },
+
+  RotaryEmbedding(file) {
+    const attributes = ["interleaved", "num_heads", "rotary_embedding_dim"];
+    known(file, ["X", "cos_cache", "sin_cache", "position_ids"], attributes);
+    const [x, cos, sin] = [input(file, "X"), input(file, "cos_cache"), input(file, "sin_cache")];
+    const given = (file.attributes ?? {}) as Record<string, number>;
+    const { interleaved = 0, num_heads: heads = 0, rotary_embedding_dim: rotaryDim = 0 } = given;
+    const ids = file.inputs.position_ids;
+    // Rank 3 is [batch, length, heads * headDim], read in place as the layout "blhd".
+    const [batch = 0, length = 0, width = 0] = x.shape;
+    const isFlat = x.shape.length === 3;
+    const shape = isFlat ? [batch, length, heads, width / heads] : x.shape;
+    const options: RefRotaryOptions = {
+      ...(isFlat && { layout: "blhd" as const }),
+      ...(interleaved === 1 && { interleaved: true }),
+      ...(rotaryDim > 0 && { rotaryDim }),
+      ...(ids && { positionIds: Int32Array.from(ids.data) }),
+    };
+    const compute: Case["compute"] = (engine, [t, c, s]) => {
+      const turned = { data: (t as TestTensor).data, shape };
+      const { data } = engine.rotaryEmbedding(turned, c as TestTensor, s as TestTensor, options);
+      return { Y: { data, shape: x.shape } };
+    };
+    return makeCase("onnx", file, { operands: [x, cos, sin], compute });
   },
 
   MatMul(file) {
