@@ -21,6 +21,7 @@ export { relu, gelu, geluTanh } from "./activation";
 export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "./softmax";
 export { LAYER_NORM, RMS_NORM, norm } from "./norm";
 export { rotary } from "./rotary";
+export { softmaxBackwardRows, softmaxBackwardColumns } from "./softmax-backward";
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
 export { attentionBackward, attentionBackwardScratchBytes, attentionBackwardWorkItems } from "./attention-backward";

@@ -6,7 +6,13 @@ export {
 export { info, tensor } from "./functions/default-runtime.ts";
 export { exp, matmul, scale } from "./functions/dense.ts";
 export { gelu, layerNorm, relu, rmsNorm, rotaryEmbedding, rotaryTables } from "./functions/layers.ts";
-export { logSoftmax, logSumExp, softmax } from "./functions/softmax.ts";
+export {
+  logSoftmax,
+  logSoftmaxBackward,
+  logSumExp,
+  softmax,
+  softmaxBackward,
+} from "./functions/softmax.ts";
 export type {
   AttentionBackwardFunction,
   AttentionFunction,
@@ -21,6 +27,7 @@ export type {
   RotaryFunction,
   RotaryTablesFunction,
   ScaleFunction,
+  SoftmaxBackwardFunction,
   SoftmaxFunction,
 } from "./operations.ts";
 export type { Runtime } from "./runtime.ts";

@@ -49,6 +49,25 @@ export interface Kernels {
     begin: number,
     end: number,
   ): void;
+  softmaxBackwardRows(
+    mode: number,
+    n: number,
+    dOut: number,
+    y: number,
+    dx: number,
+    begin: number,
+    end: number,
+  ): void;
+  softmaxBackwardColumns(
+    mode: number,
+    n: number,
+    inner: number,
+    dOut: number,
+    y: number,
+    dx: number,
+    begin: number,
+    end: number,
+  ): void;
   gemmScratchBytes(m: number, n: number, k: number, csA: number, csB: number): number;
   gemm(
     m: number,

@@ -103,6 +103,13 @@ export interface SoftmaxFunction {
   (x: T, options?: SoftmaxOptions): Tensor;
 }
 
+/** Type of softmaxBackward and logSoftmaxBackward. */
+export interface SoftmaxBackwardFunction {
+  <Out extends Tensor>(dOut: T, y: T, options: SoftmaxOptions & Into<Out>): Out;
+  (dOut: R, y: R, options?: SoftmaxOptions & Fresh): R;
+  (dOut: T, y: T, options?: SoftmaxOptions): Tensor;
+}
+
 /** Type of logSumExp. */
 export interface LogSumExpFunction {
   <Out extends Tensor>(x: T, options: LogSumExpOptions & Into<Out>): Out;
@@ -196,6 +203,8 @@ export interface Operations {
   readonly softmax: SoftmaxFunction;
   readonly logSoftmax: SoftmaxFunction;
   readonly logSumExp: LogSumExpFunction;
+  readonly softmaxBackward: SoftmaxBackwardFunction;
+  readonly logSoftmaxBackward: SoftmaxBackwardFunction;
   readonly scale: ScaleFunction;
   readonly exp: ExpFunction;
   readonly layerNorm: LayerNormFunction;

@@ -23,12 +23,14 @@ import type {
   RotaryFunction,
   RotaryTablesFunction,
   ScaleFunction,
+  SoftmaxBackwardFunction,
   SoftmaxFunction,
 } from "./operations.ts";
 import { rotaryEmbedding, rotaryTables } from "./rotary.ts";
 import { scale } from "./scale.ts";
 import { describe, readFlag, readOptions } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
+import { logSoftmaxBackward, softmaxBackward } from "./softmax-backward.ts";
 import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
 import type {
   AttentionBackwardInputs,
@@ -87,6 +89,12 @@ export class Runtime implements Operations {
   /** The function {@link logSoftmax} on this runtime. */
   readonly logSoftmax = ((x: TensorLike, options?: SoftmaxOptions) =>
     logSoftmax(this.#core, x, options)) as SoftmaxFunction;
+  /** The function {@link softmaxBackward} on this runtime. */
+  readonly softmaxBackward = ((dOut: TensorLike, y: TensorLike, options?: SoftmaxOptions) =>
+    softmaxBackward(this.#core, dOut, y, options)) as SoftmaxBackwardFunction;
+  /** The function {@link logSoftmaxBackward} on this runtime. */
+  readonly logSoftmaxBackward = ((dOut: TensorLike, y: TensorLike, options?: SoftmaxOptions) =>
+    logSoftmaxBackward(this.#core, dOut, y, options)) as SoftmaxBackwardFunction;
   /** The function {@link logSumExp} on this runtime. */
   readonly logSumExp = ((x: TensorLike, options?: LogSumExpOptions) =>
     logSumExp(this.#core, x, options)) as LogSumExpFunction;

@@ -45,9 +45,9 @@ export function checkShape(fn: string, name: string, shape: unknown): asserts sh
 }
 
 /** Non-negative axis number, or an error that names the rank. */
-export function normalizeAxis(fn: string, axis: unknown, rank: number): number {
+export function normalizeAxis(fn: string, axis: unknown, rank: number, name = "x"): number {
   if (!Number.isInteger(axis)) throw new TypeError(`${fn}: axis must be an integer, got ${describe(axis)}`);
-  if (rank === 0) throw new RangeError(`${fn}: x must have rank 1 or more for an axis, got a scalar`);
+  if (rank === 0) throw new RangeError(`${fn}: ${name} must have rank 1 or more for an axis, got a scalar`);
   const index = (axis as number) < 0 ? (axis as number) + rank : (axis as number);
   if (index < 0 || index >= rank) {
     throw new RangeError(

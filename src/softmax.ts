@@ -14,7 +14,7 @@ interface Extents {
 }
 
 /** The axes [first, last] of a shape as one, those before and after it as one each. */
-function extents(shape: Shape, first: number, last: number): Extents {
+export function extents(shape: Shape, first: number, last: number): Extents {
   const e = { outer: 1, n: 1, inner: 1 };
   for (let i = 0; i < shape.length; i++) {
     const part = i < first ? "outer" : i > last ? "inner" : "n";

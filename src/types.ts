@@ -140,11 +140,11 @@ export interface MatmulOptions {
   readonly out?: TensorLike | undefined;
 }
 
-/** Options of softmax and logSoftmax. */
+/** Options of softmax and logSoftmax, and of their gradients. */
 export interface SoftmaxOptions {
   /** Axis that sums to one; negative counts from the end. Default -1. */
   readonly axis?: number | undefined;
-  /** Write the result here instead of allocating it. */
+  /** Write the result here instead of allocating it; may be the input itself. */
   readonly out?: TensorLike | undefined;
 }
 

@@ -1,7 +1,12 @@
 // The free functions of the softmax family, on the default runtime.
 // What each function throws stands at Operations; here is what one throws beyond that.
 
-import type { LogSumExpFunction, Operations, SoftmaxFunction } from "../operations.ts";
+import type {
+  LogSumExpFunction,
+  Operations,
+  SoftmaxBackwardFunction,
+  SoftmaxFunction,
+} from "../operations.ts";
 import type { LogSumExpOptions, SoftmaxOptions, TensorLike } from "../types.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
@@ -27,6 +32,38 @@ export const softmax: SoftmaxFunction = ((x: TensorLike, options?: SoftmaxOption
  */
 export const logSoftmax: SoftmaxFunction = ((x: TensorLike, options?: SoftmaxOptions) =>
   defaultRuntime().logSoftmax(x, options)) as SoftmaxFunction;
+
+/**
+ * Gradient of softmax: y (dOut - sum(dOut y)) along the axis, dOut the gradient of its result y. `out` may be either.
+ *
+ * @throws {RangeError} for shapes that differ and an axis outside the rank. What every operation throws:
+ * {@link Operations}.
+ * @see torch._softmax_backward_data.
+ * @example
+ * const y = softmax({ data: Float32Array.of(0, 0), shape: [2] });
+ * softmaxBackward({ data: Float32Array.of(1, 0), shape: [2] }, y).data; // [0.25, -0.25]
+ */
+export const softmaxBackward: SoftmaxBackwardFunction = ((
+  dOut: TensorLike,
+  y: TensorLike,
+  options?: SoftmaxOptions,
+) => defaultRuntime().softmaxBackward(dOut, y, options)) as SoftmaxBackwardFunction;
+
+/**
+ * Gradient of logSoftmax: dOut - exp(y) sum(dOut) along the axis, dOut the gradient of its result y. `out` may be either.
+ *
+ * @throws {RangeError} for shapes that differ and an axis outside the rank. What every operation throws:
+ * {@link Operations}.
+ * @see torch._log_softmax_backward_data.
+ * @example
+ * const y = logSoftmax({ data: Float32Array.of(0, 0), shape: [2] });
+ * logSoftmaxBackward({ data: Float32Array.of(1, 0), shape: [2] }, y).data; // [0.5, -0.5]
+ */
+export const logSoftmaxBackward: SoftmaxBackwardFunction = ((
+  dOut: TensorLike,
+  y: TensorLike,
+  options?: SoftmaxOptions,
+) => defaultRuntime().logSoftmaxBackward(dOut, y, options)) as SoftmaxBackwardFunction;
 
 /**
  * max + log(sum(exp(x - max))) over one axis or several (default the last), which are dropped unless keepDims.
