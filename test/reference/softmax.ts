@@ -77,9 +77,51 @@ export function logSumExp(
   return { data: Float64Array.from(rows, (row) => logSumExpRow(row, round)), shape };
 }
 
+/** dx_j = y_j (dOut_j - sum_k dOut_k y_k), from the result y. */
+export function softmaxBackward(
+  dOut: RefTensor,
+  y: RefTensor,
+  axis = -1,
+  round: Rounding = float64,
+): RefTensor {
+  return mapRows(
+    y,
+    axis,
+    (row, d) => {
+      const sum = row.reduce((s, yk, k) => round(s + round((d[k] as number) * yk)), 0);
+      return row.map((yj, j) => round(yj * round((d[j] as number) - sum)));
+    },
+    dOut,
+  );
+}
+
+/** dx_j = dOut_j - e^y_j sum_k dOut_k, from the result y. */
+export function logSoftmaxBackward(
+  dOut: RefTensor,
+  y: RefTensor,
+  axis = -1,
+  round: Rounding = float64,
+): RefTensor {
+  return mapRows(
+    y,
+    axis,
+    (row, d) => {
+      const sum = d.reduce((s, dk) => round(s + dk), 0);
+      return row.map((yj, j) => round((d[j] as number) - round(round(Math.exp(yj)) * sum)));
+    },
+    dOut,
+  );
+}
+
 const positive = (axis: number, shape: readonly number[]): number => (axis < 0 ? axis + shape.length : axis);
 
-function mapRows(x: RefTensor, axis: number, f: (row: number[]) => number[]): RefTensor {
+/** Applies f to each row of x along an axis, and to the same row of `other`. */
+function mapRows(
+  x: RefTensor,
+  axis: number,
+  f: (row: number[], other: number[]) => number[],
+  other = x,
+): RefTensor {
   const a = positive(axis, x.shape);
   const n = x.shape[a] as number;
   const stride = sizeOf(x.shape.slice(a + 1));
@@ -87,8 +129,8 @@ function mapRows(x: RefTensor, axis: number, f: (row: number[]) => number[]): Re
   for (let outer = 0; outer < sizeOf(x.shape.slice(0, a)); outer++) {
     for (let inner = 0; inner < stride; inner++) {
       const at = (j: number): number => (outer * n + j) * stride + inner;
-      const row = Array.from({ length: n }, (_, j) => x.data[at(j)] as number);
-      f(row).forEach((y, j) => {
+      const row = (t: RefTensor) => Array.from({ length: n }, (_, j) => t.data[at(j)] as number);
+      f(row(x), row(other)).forEach((y, j) => {
         data[at(j)] = y;
       });
     }
