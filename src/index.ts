@@ -4,7 +4,7 @@ export {
   scaledDotProductAttentionBackward,
 } from "./functions/attention.ts";
 export { info, tensor } from "./functions/default-runtime.ts";
-export { exp, matmul, scale } from "./functions/dense.ts";
+export { exp, matmul, matmulBackward, scale } from "./functions/dense.ts";
 export { gelu, layerNorm, relu, rmsNorm, rotaryEmbedding, rotaryTables } from "./functions/layers.ts";
 export {
   logSoftmax,
@@ -20,6 +20,7 @@ export type {
   GeluFunction,
   LayerNormFunction,
   LogSumExpFunction,
+  MatmulBackwardFunction,
   MatmulFunction,
   MergeAttentionFunction,
   Operations,
@@ -48,6 +49,8 @@ export type {
   Layout,
   LogSumExpOptions,
   MaskLike,
+  MatmulBackwardInputs,
+  MatmulGradients,
   MatmulOptions,
   MergeAttentionOptions,
   RmsNormOptions,

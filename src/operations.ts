@@ -13,6 +13,8 @@ import type {
   LayerNormOptions,
   LayerNormWithStats,
   LogSumExpOptions,
+  MatmulBackwardInputs,
+  MatmulGradients,
   MatmulOptions,
   MergeAttentionOptions,
   RmsNormOptions,
@@ -94,6 +96,20 @@ export interface MatmulFunction {
   <Out extends Tensor>(a: T, b: T, options: MatmulOptions & Into<Out>): Out;
   (a: R, b: R, options?: MatmulOptions & Fresh & { readonly c?: R | undefined }): R;
   (a: T, b: T, options?: MatmulOptions): Tensor;
+}
+
+type WithAddend<I, T> = I extends { readonly c: TensorLike } ? { dC: T } : unknown;
+interface ResidentFactors {
+  readonly dOut: R;
+  readonly a: R;
+  readonly b: R;
+  readonly c?: R | undefined;
+}
+
+/** Type of matmulBackward. */
+export interface MatmulBackwardFunction {
+  <I extends MatmulBackwardInputs & ResidentFactors>(inputs: I): MatmulGradients<R> & WithAddend<I, R>;
+  <I extends MatmulBackwardInputs>(inputs: I): MatmulGradients & WithAddend<I, Tensor>;
 }
 
 /** Type of softmax and logSoftmax. */
@@ -200,6 +216,7 @@ export interface Operations {
   readonly scaledDotProductAttentionBackward: AttentionBackwardFunction;
   readonly mergeAttention: MergeAttentionFunction;
   readonly matmul: MatmulFunction;
+  readonly matmulBackward: MatmulBackwardFunction;
   readonly softmax: SoftmaxFunction;
   readonly logSoftmax: SoftmaxFunction;
   readonly logSumExp: LogSumExpFunction;

@@ -6,6 +6,7 @@ import { exp } from "./exp.ts";
 import { chooseVariant } from "./features.ts";
 import { instantiateKernels, instantiateKernelsSync, type Kernels, type ModuleSource } from "./instance.ts";
 import { matmul } from "./matmul.ts";
+import { matmulBackward } from "./matmul-backward.ts";
 import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
 import { mergeAttention } from "./merge-attention.ts";
 import { layerNorm, rmsNorm } from "./norm.ts";
@@ -16,6 +17,7 @@ import type {
   GeluFunction,
   LayerNormFunction,
   LogSumExpFunction,
+  MatmulBackwardFunction,
   MatmulFunction,
   MergeAttentionFunction,
   Operations,
@@ -40,6 +42,7 @@ import type {
   GeluOptions,
   LayerNormOptions,
   LogSumExpOptions,
+  MatmulBackwardInputs,
   MatmulOptions,
   MergeAttentionOptions,
   RmsNormOptions,
@@ -83,6 +86,9 @@ export class Runtime implements Operations {
   /** The function {@link matmul} on this runtime. */
   readonly matmul = ((a: TensorLike, b: TensorLike, options?: MatmulOptions) =>
     matmul(this.#core, a, b, options)) as MatmulFunction;
+  /** The function {@link matmulBackward} on this runtime. */
+  readonly matmulBackward = ((inputs: MatmulBackwardInputs) =>
+    matmulBackward(this.#core, inputs)) as MatmulBackwardFunction;
   /** The function {@link softmax} on this runtime. */
   readonly softmax = ((x: TensorLike, options?: SoftmaxOptions) =>
     softmax(this.#core, x, options)) as SoftmaxFunction;

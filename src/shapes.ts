@@ -82,6 +82,17 @@ export function broadcastStrides(shape: Shape, target: Shape): number[] {
   return strides;
 }
 
+/** Counts `index` up by one over axes 0..last and returns the offset that belongs to it. */
+export function advance(index: number[], shape: Shape, strides: Shape, last: number, offset: number): number {
+  for (let axis = last; axis >= 0; axis--) {
+    offset += strides[axis]!;
+    if (++index[axis]! < shape[axis]!) return offset;
+    offset -= index[axis]! * strides[axis]!;
+    index[axis] = 0;
+  }
+  return offset;
+}
+
 /** A value as an error message shows it. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);

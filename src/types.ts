@@ -140,6 +140,22 @@ export interface MatmulOptions {
   readonly out?: TensorLike | undefined;
 }
 
+/** What matmulBackward takes: the gradient of the result, and the operands and options of the matmul that gave it. */
+export interface MatmulBackwardInputs extends Omit<MatmulOptions, "out"> {
+  /** Gradient of the result, of its shape. */
+  readonly dOut: TensorLike;
+  readonly a: TensorLike;
+  readonly b: TensorLike;
+}
+
+/** Gradients of the operands of matmul, each of the shape of its operand. */
+export interface MatmulGradients<T = Tensor> {
+  dA: T;
+  dB: T;
+  /** Where c was given. */
+  dC?: T;
+}
+
 /** Options of softmax and logSoftmax, and of their gradients. */
 export interface SoftmaxOptions {
   /** Axis that sums to one; negative counts from the end. Default -1. */

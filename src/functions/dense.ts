@@ -1,8 +1,14 @@
 // The free functions of matrix products and of elementwise operations, on the default runtime.
 // What each function throws stands at Operations; here is what one throws beyond that.
 
-import type { ExpFunction, MatmulFunction, Operations, ScaleFunction } from "../operations.ts";
-import type { ElementwiseOptions, MatmulOptions, TensorLike } from "../types.ts";
+import type {
+  ExpFunction,
+  MatmulBackwardFunction,
+  MatmulFunction,
+  Operations,
+  ScaleFunction,
+} from "../operations.ts";
+import type { ElementwiseOptions, MatmulBackwardInputs, MatmulOptions, TensorLike } from "../types.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
 /**
@@ -20,6 +26,20 @@ import { defaultRuntime } from "./default-runtime.ts";
  */
 export const matmul: MatmulFunction = ((a: TensorLike, b: TensorLike, options?: MatmulOptions) =>
   defaultRuntime().matmul(a, b, options)) as MatmulFunction;
+
+/**
+ * Gradients of {@link matmul} from that of its result: dA = alpha * dOut @ op(b)ᵀ, dB = alpha * op(a)ᵀ @ dOut, each
+ * transposed where its operand is, and where c is given dC = beta * dOut. Each has the shape of its operand and is summed,
+ * in order, over the axes along which that was broadcast.
+ *
+ * @throws {RangeError} for a dOut of another shape than the result, and what matmul refuses.
+ * @throws {TypeError} for beta without c. What every operation throws: {@link Operations}.
+ * @example
+ * const [a, b] = [{ data: Float32Array.of(1, 2), shape: [1, 2] }, { data: Float32Array.of(3, 4), shape: [2, 1] }];
+ * matmulBackward({ dOut: { data: Float32Array.of(1), shape: [1, 1] }, a, b }); // dA.data [3, 4], dB.data [1, 2]
+ */
+export const matmulBackward: MatmulBackwardFunction = ((inputs: MatmulBackwardInputs) =>
+  defaultRuntime().matmulBackward(inputs)) as MatmulBackwardFunction;
 
 /**
  * alpha * x. The 1/√d_k of attention: scores of unit-variance queries and keys have variance d_k, and unscaled they

@@ -65,6 +65,65 @@ export function matmul(
   return { data, shape };
 }
 
+export interface RefMatmulGradients {
+  readonly dA: RefTensor;
+  readonly dB: RefTensor;
+  readonly dC?: RefTensor;
+}
+
+/** Gradients of matmul from that of its result: every product alpha a_ip b_pj is charged to both its factors. */
+export function matmulBackward(
+  dOut: RefTensor,
+  a: RefTensor,
+  b: RefTensor,
+  options: RefMatmulOptions = {},
+  round: Rounding = float64,
+): RefMatmulGradients {
+  const { transposeA = false, transposeB = false, c } = options;
+  const alpha = round(options.alpha ?? 1);
+  const aShape = a.shape.length === 1 ? [1, ...a.shape] : a.shape;
+  const bShape = b.shape.length === 1 ? [...b.shape, 1] : b.shape;
+  const [m, k] = lastTwo(aShape, transposeA);
+  const [, n] = lastTwo(bShape, transposeB);
+  const batch = broadcastShapes(aShape.slice(0, -2), bShape.slice(0, -2));
+  const dA = new Float64Array(a.data.length);
+  const dB = new Float64Array(b.data.length);
+  let first = 0;
+  for (const index of indices(batch)) {
+    const aMatrix = broadcastOffset(index, aShape.slice(0, -2)) * m * k;
+    const bMatrix = broadcastOffset(index, bShape.slice(0, -2)) * k * n;
+    for (let i = 0; i < m; i++) {
+      for (let p = 0; p < k; p++) {
+        for (let j = 0; j < n; j++) {
+          const ip = aMatrix + (transposeA ? p * m + i : i * k + p);
+          const pj = bMatrix + (transposeB ? j * k + p : p * n + j);
+          const d = dOut.data[first + i * n + j] as number;
+          dA[ip] = round((dA[ip] as number) + round(d * (b.data[pj] as number)));
+          dB[pj] = round((dB[pj] as number) + round(d * (a.data[ip] as number)));
+        }
+      }
+    }
+    first += m * n;
+  }
+  const scaled = (x: Float64Array) => x.map((v) => (alpha === 0 ? 0 : round(alpha * v)));
+  const gradients = {
+    dA: { data: scaled(dA), shape: a.shape },
+    dB: { data: scaled(dB), shape: b.shape },
+  };
+  return c ? { ...gradients, dC: addendGradient(dOut, c, round(options.beta ?? 1), round) } : gradients;
+}
+
+/** beta dOut, summed over the axes along which c was broadcast. */
+function addendGradient(dOut: RefTensor, c: RefTensor, beta: number, round: Rounding): RefTensor {
+  const data = new Float64Array(c.data.length);
+  let at = 0;
+  for (const index of indices(dOut.shape)) {
+    const offset = broadcastOffset(index, c.shape);
+    data[offset] = round((data[offset] as number) + (dOut.data[at++] as number));
+  }
+  return { data: data.map((v) => (beta === 0 ? 0 : round(beta * v))), shape: c.shape };
+}
+
 function lastTwo(shape: readonly number[], transposed: boolean): [number, number] {
   const [rows, columns] = shape.slice(-2) as [number, number];
   return transposed ? [columns, rows] : [rows, columns];
