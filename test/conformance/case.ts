@@ -1,11 +1,23 @@
 import type { Runtime } from "../../src/index.ts";
 import { attention, type RefAttention, type RefAttentionOptions } from "../reference/attention.ts";
-import { matmul, type RefMatmulOptions } from "../reference/matmul.ts";
+import {
+  matmul,
+  matmulBackward,
+  type RefMatmulGradients,
+  type RefMatmulOptions,
+} from "../reference/matmul.ts";
 import { layerNorm, type RefNorm, rmsNorm } from "../reference/norm.ts";
 import type { TestTensor } from "../reference/random.ts";
 import { type RefRotaryOptions, rotaryEmbedding } from "../reference/rotary.ts";
-import type { RefTensor, Rounding } from "../reference/rounding.ts";
-import { logSoftmax, logSumExp, softmax } from "../reference/softmax.ts";
+import { float32, type RefTensor, type Rounding } from "../reference/rounding.ts";
+import {
+  logSoftmax,
+  logSoftmaxBackward,
+  logSumExp,
+  logSumExpBackward,
+  softmax,
+  softmaxBackward,
+} from "../reference/softmax.ts";
 import type { CaseFile, CaseTensor } from "./data.ts";
 
 /** Options of a norm, as both the library and the reference take them. */
@@ -20,9 +32,13 @@ export interface NormOptions {
 export interface Engine {
   attention(q: TestTensor, k: TestTensor, v: TestTensor, options: RefAttentionOptions): RefAttention;
   matmul(a: TestTensor, b: TestTensor, options: RefMatmulOptions & { c?: TestTensor }): RefTensor;
+  matmulBackward(dOut: TestTensor, a: TestTensor, b: TestTensor): RefMatmulGradients;
   softmax(x: TestTensor, axis: number): RefTensor;
+  softmaxBackward(dOut: TestTensor, y: RefTensor, axis: number): RefTensor;
   logSoftmax(x: TestTensor, axis: number): RefTensor;
+  logSoftmaxBackward(dOut: TestTensor, y: RefTensor, axis: number): RefTensor;
   logSumExp(x: TestTensor, axes: number[], keepDims: boolean): RefTensor;
+  logSumExpBackward(dOut: TestTensor, x: TestTensor, axis: number): RefTensor;
   layerNorm(x: TestTensor, options: NormOptions): RefNorm;
   rmsNorm(x: TestTensor, options: NormOptions): RefTensor;
   rotaryEmbedding(x: TestTensor, cos: TestTensor, sin: TestTensor, options: RefRotaryOptions): RefTensor;
@@ -49,9 +65,13 @@ export interface Case {
 export const referenceEngine = (round: Rounding, scaleQuery = false): Engine => ({
   attention: (q, k, v, options) => attention(q, k, v, { ...options, scaleQuery }, round),
   matmul: (a, b, options) => matmul(a, b, options, round),
+  matmulBackward: (dOut, a, b) => matmulBackward(dOut, a, b, {}, round),
   softmax: (x, axis) => softmax(x, axis, round),
+  softmaxBackward: (dOut, y, axis) => softmaxBackward(dOut, y, axis, round),
   logSoftmax: (x, axis) => logSoftmax(x, axis, round),
+  logSoftmaxBackward: (dOut, y, axis) => logSoftmaxBackward(dOut, y, axis, round),
   logSumExp: (x, axes, keepDims) => logSumExp(x, axes, keepDims, round),
+  logSumExpBackward: (dOut, x, axis) => logSumExpBackward(dOut, softmax(x, axis, round), axis, round),
   layerNorm: (x, options) => layerNorm(x, options, round),
   rmsNorm: (x, options) => rmsNorm(x, options, round),
   rotaryEmbedding: (x, cos, sin, options) => rotaryEmbedding(x, cos, sin, options, round),
@@ -62,9 +82,14 @@ export const runtimeEngine = (runtime: Runtime): Engine => ({
   attention: (q, k, v, options) =>
     runtime.scaledDotProductAttention(q, k, v, { ...options, returnLse: true } as { returnLse: true }),
   matmul: (a, b, options) => runtime.matmul(a, b, options),
+  matmulBackward: (dOut, a, b) => runtime.matmulBackward({ dOut, a, b }),
   softmax: (x, axis) => runtime.softmax(x, { axis }),
+  softmaxBackward: (dOut, y, axis) => runtime.softmaxBackward(dOut, toFloat32(y), { axis }),
   logSoftmax: (x, axis) => runtime.logSoftmax(x, { axis }),
+  logSoftmaxBackward: (dOut, y, axis) => runtime.logSoftmaxBackward(dOut, toFloat32(y), { axis }),
   logSumExp: (x, axis, keepDims) => runtime.logSumExp(x, { axis, keepDims }),
+  // Nothing of the library's own: its softmax is all that the gradient needs.
+  logSumExpBackward: (dOut, x, axis) => logSumExpBackward(dOut, runtime.softmax(x, { axis }), axis, float32),
   layerNorm: (x, options) => runtime.layerNorm(x, { ...options, returnStats: true }),
   rmsNorm: (x, options) => runtime.rmsNorm(x, options),
   rotaryEmbedding: (x, cos, sin, options) => runtime.rotaryEmbedding(x, cos, sin, options),

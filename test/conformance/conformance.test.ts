@@ -49,7 +49,7 @@ describeVariants("conformance", (runtime, variant) => {
 });
 
 /**
- * Twice the error of plain float32, and what the data themselves are off by: ONNX rounds its outputs to
+ * Twice the error of plain float32, for gradients three times, and what the data themselves are off by: ONNX rounds its outputs to
  * float32 or float16, and some of them it computed in float32.
  */
 function checkCase(c: Case, got: Record<string, RefTensor>): void {
@@ -67,7 +67,9 @@ function checkCase(c: Case, got: Record<string, RefTensor>): void {
   select(got).forEach((output, i) => {
     const expected = c.expected[names[i] as string] as CaseTensor;
     const dataError = maxError(expected.data, (want[i] as RefTensor).data);
-    expectClose(output, expected, (tolerances[i] as number) + dataError, `${c.name}: ${names[i]}`);
+    const isGradient = /^d[a-z]+$/.test(names[i] as string);
+    const tol = (isGradient ? 1.5 : 1) * (tolerances[i] as number) + dataError;
+    expectClose(output, expected, tol, `${c.name}: ${names[i]}`);
   });
 }
 

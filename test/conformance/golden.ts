@@ -3,33 +3,43 @@ import type { TestTensor } from "../reference/random.ts";
 import { type Case, expectKnown, input, makeCase, toFloat32 } from "./case.ts";
 import type { CaseFile } from "./data.ts";
 
-const backward = Object.fromEntries(
-  ["dq", "dk", "dv", "dmask", "dx", "da", "db"].map((name) => [name, "backward"]),
-);
+/** Gradients of attention, left, as nothing here computes them. */
+const backward = Object.fromEntries(["dq", "dk", "dv", "dmask"].map((name) => [name, "backward"]));
 
-/** Reads a golden case: forward outputs are computed, gradients are left, as there is no backward. */
+/** Reads a golden case: forward outputs and gradients, those of attention aside. */
 export function goldenCase(file: CaseFile): Case {
   if (file.op === "attention") return attentionCase(file);
   if (file.op === "matmul") return matmulCase(file);
   expectKnown(file, "inputs", Object.keys(file.inputs), ["x", "dy"]);
   const axis = file.config?.axis as number;
   const operations: Record<string, Case["compute"]> = {
-    softmax: (engine, [x]) => ({ y: engine.softmax(x as TestTensor, axis) }),
-    log_softmax: (engine, [x]) => ({ y: engine.logSoftmax(x as TestTensor, axis) }),
-    logsumexp: (engine, [x]) => ({ y: engine.logSumExp(x as TestTensor, [axis], false) }),
+    softmax: (engine, [x, dy]) => {
+      const y = engine.softmax(x as TestTensor, axis);
+      return { y, dx: engine.softmaxBackward(dy as TestTensor, y, axis) };
+    },
+    log_softmax: (engine, [x, dy]) => {
+      const y = engine.logSoftmax(x as TestTensor, axis);
+      return { y, dx: engine.logSoftmaxBackward(dy as TestTensor, y, axis) };
+    },
+    logsumexp: (engine, [x, dy]) => ({
+      y: engine.logSumExp(x as TestTensor, [axis], false),
+      dx: engine.logSumExpBackward(dy as TestTensor, x as TestTensor, axis),
+    }),
   };
   const compute = operations[file.op];
   if (!compute) throw new Error(`${file.name}: unknown operation ${file.op}`);
-  return makeCase("golden", file, { leftBy: backward, operands: [input(file, "x")], compute });
+  return makeCase("golden", file, { operands: [input(file, "x"), input(file, "dy")], compute });
 }
 
 function matmulCase(file: CaseFile): Case {
   expectKnown(file, "inputs", Object.keys(file.inputs), ["a", "b", "dc"]);
   return makeCase("golden", file, {
-    leftBy: backward,
-    operands: [input(file, "a"), input(file, "b")],
-    exact: file.features?.includes("exact") ? [0, 1] : [],
-    compute: (engine, [a, b]) => ({ c: engine.matmul(a as TestTensor, b as TestTensor, {}) }),
+    operands: [input(file, "a"), input(file, "b"), input(file, "dc")],
+    exact: file.features?.includes("exact") ? [0, 1, 2] : [],
+    compute: (engine, [a, b, dc]) => {
+      const gradients = engine.matmulBackward(dc as TestTensor, a as TestTensor, b as TestTensor);
+      return { c: engine.matmul(a as TestTensor, b as TestTensor, {}), da: gradients.dA, db: gradients.dB };
+    },
   });
 }
 

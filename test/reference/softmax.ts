@@ -113,6 +113,23 @@ export function logSoftmaxBackward(
   );
 }
 
+/** dx = dOut softmax(x), dOut broadcast along the one axis that was reduced; the softmax is given. */
+export function logSumExpBackward(
+  dOut: RefTensor,
+  shares: RefTensor,
+  axis: number,
+  round: Rounding = float64,
+): RefTensor {
+  const a = positive(axis, shares.shape);
+  const inner = sizeOf(shares.shape.slice(a + 1));
+  const n = shares.shape[a] as number;
+  const data = Float64Array.from(shares.data, (p, i) => {
+    const row = Math.floor(i / (n * inner)) * inner + (i % inner);
+    return round(p * (dOut.data[row] as number));
+  });
+  return { data, shape: shares.shape };
+}
+
 const positive = (axis: number, shape: readonly number[]): number => (axis < 0 ? axis + shape.length : axis);
 
 /** Applies f to each row of x along an axis, and to the same row of `other`. */
