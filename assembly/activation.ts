@@ -13,7 +13,7 @@
 // Ends: relu(-0) = -0; gelu(-Infinity) = 0, its limit, where the formula as it stands gives NaN; gelu(Infinity) =
 //   Infinity; NaN stays NaN. Q is 0 where the exponential would be subnormal, so that y = 0 for x < -13.3.
 import { SMALLEST_NORMAL, expNonPositive } from "./exp";
-import { fma, loadPartial, storePartial } from "./simd";
+import { fma, loadGroup, storeGroup } from "./simd";
 
 // In memory for the reason given in exp.ts, as single floats.
 const TABLE: usize = memory.data<f32>([
@@ -76,14 +76,10 @@ function activated(kind: i32, x: v128): v128 {
 @inline
 function activate(kind: i32, x: usize, y: usize, begin: i32, end: i32): void {
   assert(0 <= begin && begin <= end, "activation: work range");
-  let i = begin;
-  for (; i + 4 <= end; i += 4) {
+  for (let i = begin; i < end; i += 4) {
     const at = <usize>i << 2;
-    v128.store(y + at, activated(kind, v128.load(x + at)));
-  }
-  if (i < end) {
-    const at = <usize>i << 2;
-    storePartial(y + at, activated(kind, loadPartial(x + at, end - i, f32x4.splat(0))), end - i);
+    const count = min(4, end - i);
+    storeGroup(y + at, activated(kind, loadGroup(x + at, count)), count);
   }
 }
 

@@ -39,14 +39,17 @@ function turnPairs(count: i32, x: usize, cos: usize, sin: usize, y: usize): void
   if (count > 2) storeGroup(y + 16, i32x4.shuffle(y1, y2, 2, 6, 3, 7), 2 * count - 4);
 }
 
-function turnRow(interleaved: bool, half: i32, x: usize, cos: usize, sin: usize, y: usize): void {
+function turnRowPairs(half: i32, x: usize, cos: usize, sin: usize, y: usize): void {
+  let j = 0;
+  for (; j + 4 <= half; j += 4, x += 32, cos += 16, sin += 16, y += 32) turnPairs(4, x, cos, sin, y);
+  if (j < half) turnPairs(half - j, x, cos, sin, y);
+}
+
+function turnRowHalves(half: i32, x: usize, cos: usize, sin: usize, y: usize): void {
   const offset = <usize>half << 2;
-  for (let j = 0; j < half; j += 4) {
-    const at = <usize>j << 2;
-    const count = min(4, half - j);
-    if (interleaved) turnPairs(count, x + 2 * at, cos + at, sin + at, y + 2 * at);
-    else turnHalves(count, offset, x + at, cos + at, sin + at, y + at);
-  }
+  let j = 0;
+  for (; j + 4 <= half; j += 4, x += 16, cos += 16, sin += 16, y += 16) turnHalves(4, offset, x, cos, sin, y);
+  if (j < half) turnHalves(half - j, offset, x, cos, sin, y);
 }
 
 export function rotary(
@@ -61,7 +64,8 @@ export function rotary(
   for (let r = begin; r < end; ++r, x += stride, y += stride) {
     const token = (r / rows) * positionBatch + (r / inner) % length;
     const at = <usize>i32.load(positions + (<usize>token << 2)) * (turned >> 1);
-    turnRow(interleaved != 0, half, x, cos + at, sin + at, y);
+    if (interleaved != 0) turnRowPairs(half, x, cos + at, sin + at, y);
+    else turnRowHalves(half, x, cos + at, sin + at, y);
     if (x != y) memory.copy(y + turned, x + turned, stride - turned);
   }
 }
