@@ -100,11 +100,12 @@ function emitDist() {
   rmSync(at("dist"), { recursive: true, force: true });
   const tsc = path.join(path.dirname(require.resolve("typescript/package.json")), "bin", "tsc");
   execFileSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
-  for (const name of readdirSync(at("dist")).filter((file) => file.endsWith(".d.ts"))) {
+  for (const name of readdirSync(at("dist"), { encoding: "utf8", recursive: true })) {
+    if (!name.endsWith(".d.ts")) continue;
     // tsc rewrites the extension of relative imports in JavaScript only; older compilers cannot follow "./x.ts".
     writeFileSync(
       at("dist", name),
-      readFileSync(at("dist", name), "utf8").replaceAll(/(from "\.\/[^"]+)\.ts"/g, '$1.js"'),
+      readFileSync(at("dist", name), "utf8").replaceAll(/(from "\.\.?\/[^"]+)\.ts"/g, '$1.js"'),
     );
   }
   mkdirSync(at("dist", "wasm"), { recursive: true });
@@ -121,6 +122,8 @@ for (const target of process.argv.includes("--shipped") ? SHIPPED : ["debug", ..
 }
 const wasm = SHIPPED.map((variant) => `build/${variant}.wasm`);
 const sources = ["src", "tsconfig.json", "tsconfig.build.json"];
-const emitted = ["index", "wasm-inline", "wasm-workerd", "wasm-edge-light"].map((name) => `dist/${name}.js`);
+const emitted = ["index", "onnx/index", "wasm-inline", "wasm-workerd", "wasm-edge-light"].map(
+  (name) => `dist/${name}.js`,
+);
 make(emitted, [...sources, ...wasm, ...toolchain], emitDist);
 if (!quiet && !announced) console.log("up to date");
