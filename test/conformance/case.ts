@@ -6,9 +6,7 @@ import {
   type RefMatmulGradients,
   type RefMatmulOptions,
 } from "../reference/matmul.ts";
-import { layerNorm, type RefNorm, rmsNorm } from "../reference/norm.ts";
 import type { TestTensor } from "../reference/random.ts";
-import { type RefRotaryOptions, rotaryEmbedding } from "../reference/rotary.ts";
 import { float32, type RefTensor, type Rounding } from "../reference/rounding.ts";
 import {
   logSoftmax,
@@ -19,14 +17,7 @@ import {
   softmaxBackward,
 } from "../reference/softmax.ts";
 import type { CaseFile, CaseTensor } from "./data.ts";
-
-/** Options of a norm, as both the library and the reference take them. */
-export interface NormOptions {
-  readonly weight: TestTensor;
-  readonly bias?: TestTensor;
-  readonly axis: number;
-  readonly eps: number;
-}
+import { type RunOperator, referenceOperators, runtimeOperators } from "./operators.ts";
 
 /** What a case is computed with: the library, or the reference in float64 or in plain float32. */
 export interface Engine {
@@ -39,9 +30,7 @@ export interface Engine {
   logSoftmaxBackward(dOut: TestTensor, y: RefTensor, axis: number): RefTensor;
   logSumExp(x: TestTensor, axes: number[], keepDims: boolean): RefTensor;
   logSumExpBackward(dOut: TestTensor, x: TestTensor, axis: number): RefTensor;
-  layerNorm(x: TestTensor, options: NormOptions): RefNorm;
-  rmsNorm(x: TestTensor, options: NormOptions): RefTensor;
-  rotaryEmbedding(x: TestTensor, cos: TestTensor, sin: TestTensor, options: RefRotaryOptions): RefTensor;
+  onnx: RunOperator;
 }
 
 /** A case file brought to the terms of an engine. */
@@ -72,9 +61,7 @@ export const referenceEngine = (round: Rounding, scaleQuery = false): Engine => 
   logSoftmaxBackward: (dOut, y, axis) => logSoftmaxBackward(dOut, y, axis, round),
   logSumExp: (x, axes, keepDims) => logSumExp(x, axes, keepDims, round),
   logSumExpBackward: (dOut, x, axis) => logSumExpBackward(dOut, softmax(x, axis, round), axis, round),
-  layerNorm: (x, options) => layerNorm(x, options, round),
-  rmsNorm: (x, options) => rmsNorm(x, options, round),
-  rotaryEmbedding: (x, cos, sin, options) => rotaryEmbedding(x, cos, sin, options, round),
+  onnx: referenceOperators(round, scaleQuery),
 });
 
 export const runtimeEngine = (runtime: Runtime): Engine => ({
@@ -90,9 +77,7 @@ export const runtimeEngine = (runtime: Runtime): Engine => ({
   logSumExp: (x, axis, keepDims) => runtime.logSumExp(x, { axis, keepDims }),
   // Nothing of the library's own: its softmax is all that the gradient needs.
   logSumExpBackward: (dOut, x, axis) => logSumExpBackward(dOut, runtime.softmax(x, { axis }), axis, float32),
-  layerNorm: (x, options) => runtime.layerNorm(x, { ...options, returnStats: true }),
-  rmsNorm: (x, options) => runtime.rmsNorm(x, options),
-  rotaryEmbedding: (x, cos, sin, options) => runtime.rotaryEmbedding(x, cos, sin, options),
+  onnx: runtimeOperators(runtime),
 });
 
 /** How a file reads: what it needs, its operands, and what an engine makes of them. */

@@ -14,6 +14,8 @@ export interface CaseTensor extends RefTensor {
 export interface CaseFile {
   readonly name: string;
   readonly op: string;
+  /** Operator set of an ONNX case. */
+  readonly opset?: number;
   readonly attributes?: Record<string, unknown>;
   readonly config?: Record<string, unknown>;
   /** What a golden case is about. */
