@@ -50,6 +50,20 @@ describe.each(engines)("%s", (name, node, missing) => {
     if (!hasRelaxedSimd) expect(answer.info.reasons.join()).toMatch(/relaxed[- ]SIMD/i);
   });
 
+  test.each([
+    ["import", "onnx.mjs", onnx],
+    ["require", "onnx.cjs", onnx.replaceAll(/import (\{.*\}) from (".*");/g, "const $1 = require($2);")],
+  ])(
+    `${title}: wasm-attention/onnx by %s, on the runtime of the package and on one of its own`,
+    (_, file, program) => {
+      consumer.write(file, program);
+      const { names, own, ...answer } = run(node, file) as Answer & { names: string[]; own: number[] };
+      expectRightAnswer(answer, `${title} onnx`);
+      expect(own).toEqual(answer.out);
+      expect(names).toEqual(["Y", "present_key", "present_value"]);
+    },
+  );
+
   test(`${title}: the .wasm files and package.json are reachable by name and run as a runtime's module`, () => {
     consumer.write("subpaths.mjs", subpaths);
     const variants = hasRelaxedSimd ? ["simd", "relaxed"] : ["simd"];
@@ -73,6 +87,19 @@ describe.each(engines)("%s", (name, node, missing) => {
     expect(again).toBe(message);
   });
 });
+
+/** The known answer by the operator of ONNX. */
+const onnx = `
+import { createRuntimeSync, info } from "wasm-attention";
+import { attention } from "wasm-attention/onnx";
+const identity = { data: new Float32Array([1, 0, 0, 1]), shape: [1, 1, 2, 2] };
+const V = { data: new Float32Array([1, 2, 3, 4]), shape: [1, 1, 2, 2] };
+const inputs = { Q: identity, K: identity, V };
+const runtime = createRuntimeSync();
+const own = Array.from(attention({}, inputs, { runtime }).Y.data);
+const outputs = attention({ opset: 23 }, inputs, { outputs: ["present_key", "present_value"] });
+console.log(JSON.stringify({ out: Array.from(outputs.Y.data), own, names: Object.keys(outputs), info: info() }));
+`;
 
 /** Each binary found by import.meta.resolve and require.resolve, run from its bytes and as a compiled module. */
 const subpaths = `

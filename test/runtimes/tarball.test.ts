@@ -23,6 +23,7 @@ const otherFiles = [
   "dist/wasm/relaxed.wasm",
   "dist/wasm/simd.wasm",
 ];
+const entries = ["dist/index.js", "dist/index.d.ts", "dist/onnx/index.js", "dist/onnx/index.d.ts"];
 const generated = /^dist\/wasm-[a-z-]+\.(js|d\.ts)$/;
 
 test("the tarball holds the compiled sources, the two binaries, the papers, and nothing else", () => {
@@ -30,7 +31,7 @@ test("the tarball holds the compiled sources, the two binaries, the papers, and 
     const match = /^dist\/([a-z/-]+)\.(js|d\.ts)$/.exec(path);
     return match !== null && existsSync(join(repository, "src", `${match[1]}.ts`));
   };
-  expect(consumer.files).toEqual(expect.arrayContaining([...otherFiles, "dist/index.js", "dist/index.d.ts"]));
+  expect(consumer.files).toEqual(expect.arrayContaining([...otherFiles, ...entries]));
   const strangers = consumer.files.filter(
     (path) => !otherFiles.includes(path) && !generated.test(path) && !fromSource(path),
   );
@@ -83,7 +84,7 @@ test("arethetypeswrong finds nothing but that the package is ESM only", () => {
   const { analysis } = JSON.parse(report) as {
     analysis: { problems: Problem[]; entrypoints: object };
   };
-  expect(Object.keys(analysis.entrypoints)).toContain(".");
+  expect(Object.keys(analysis.entrypoints)).toEqual(expect.arrayContaining([".", "./onnx"]));
   const problems = analysis.problems.filter(
     ({ kind, resolutionKind }) => resolutionKind !== "node10" && kind !== "CJSResolvesToESM",
   );
@@ -92,6 +93,7 @@ test("arethetypeswrong finds nothing but that the package is ESM only", () => {
 
 const typedProgram = `
 import { createRuntimeSync, info, scaledDotProductAttention, softmax } from "wasm-attention";
+import { attention, type AttentionInputs, reduceLogSumExp } from "wasm-attention/onnx";
 const query = { data: new Float32Array(4), shape: [2, 2] };
 const out: { data: Float32Array; shape: number[] } = scaledDotProductAttention(query, query, query, { isCausal: true });
 const variant: string = info().variant;
@@ -99,6 +101,15 @@ const runtime = createRuntimeSync({ deterministic: true });
 export const sum: number = runtime.softmax(out, { axis: 0 }).data.length + softmax(query).shape.length + variant.length;
 // @ts-expect-error: an unknown option is an error of the type checker too
 scaledDotProductAttention(query, query, query, { isCasual: true });
+const four = { data: new Float32Array(4), shape: [1, 1, 2, 2] };
+const inputs: AttentionInputs = { Q: four, K: four, V: { data: new Uint16Array(4), dims: [1, 1, 2, 2] } };
+const { Y, present_key, qk_matmul_output } = attention({ is_causal: 1 }, inputs, { runtime, outputs: ["qk_matmul_output"] });
+export const scores: number[] = [...Y.shape, ...qk_matmul_output.shape];
+// @ts-expect-error: an output that was not asked for may be absent
+export const cache: number[] = present_key.shape;
+export const [first]: number[] = reduceLogSumExp({}, { data: query, axes: { data: [0], shape: [1] } }).reduced.shape;
+// @ts-expect-error: an unknown attribute too
+attention({ is_casual: 1 }, inputs);
 `;
 
 test.each([
