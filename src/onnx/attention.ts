@@ -14,6 +14,7 @@ import type {
 } from "./types.ts";
 
 const ATTRIBUTES = [
+  "opset",
   "is_causal",
   "kv_num_heads",
   "q_num_heads",

@@ -12,7 +12,7 @@ import type {
   OnnxOptions,
 } from "./types.ts";
 
-const ATTRIBUTES = ["axis", "epsilon", "stash_type"];
+const ATTRIBUTES = ["opset", "axis", "epsilon", "stash_type"];
 
 const LAYER_NORMALIZATION: Operator = {
   fn: "layerNormalization",

@@ -9,7 +9,7 @@ import type { FloatTensor, GemmAttributes, MatMulAttributes, OnnxOptions } from 
 const MATMUL: Operator = {
   fn: "matMul",
   name: "MatMul",
-  versions: [{ since: 1, attributes: [], inputs: ["A", "B"], required: 2 }],
+  versions: [{ since: 1, attributes: ["opset"], inputs: ["A", "B"], required: 2 }],
   output: "Y",
 };
 
@@ -20,7 +20,7 @@ const GEMM: Operator = {
   versions: [
     {
       since: 11,
-      attributes: ["alpha", "beta", "transA", "transB"],
+      attributes: ["opset", "alpha", "beta", "transA", "transB"],
       inputs: ["A", "B", "C"],
       required: 2,
     },

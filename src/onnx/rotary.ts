@@ -11,7 +11,7 @@ const ROTARY_EMBEDDING: Operator = {
   versions: [
     {
       since: 23,
-      attributes: ["interleaved", "num_heads", "rotary_embedding_dim"],
+      attributes: ["opset", "interleaved", "num_heads", "rotary_embedding_dim"],
       inputs: ["X", "cos_cache", "sin_cache", "position_ids"],
       required: 3,
     },

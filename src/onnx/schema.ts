@@ -10,6 +10,7 @@ const NEWEST_OPSET = 27;
 /** An operator from the operator set on that brought this version of it. */
 export interface Version {
   readonly since: number;
+  /** opset among them, which stands with the model in ONNX. */
   readonly attributes: readonly string[];
   readonly inputs: readonly string[];
   /** How many of the inputs, counted from the first, must be given. */
@@ -66,11 +67,9 @@ function readNames(
   if (typeof given !== "object" || given === null) {
     throw new TypeError(`${fn}: ${kind}s must be an object, got ${describe(given)}`);
   }
-  const unknown = Object.entries(given).find(
-    ([name, value]) => value !== undefined && !known.includes(name),
-  )?.[0];
-  if (unknown !== undefined) {
-    throw new TypeError(`${fn}: unknown ${kind} "${unknown}"; ${schema} has ${known.join(", ")}`);
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined || known.includes(name)) continue;
+    throw new TypeError(`${fn}: unknown ${kind} "${name}"; ${schema} has ${known.join(", ")}`);
   }
   const read: Record<string, unknown> = {};
   for (const name of known) {
@@ -116,7 +115,7 @@ export function readCall(
     fn,
     schema,
     since: version.since,
-    attributes: readNames(fn, "attribute", attributes, [...version.attributes, "opset"], schema),
+    attributes: readNames(fn, "attribute", attributes, version.attributes, schema),
     inputs: read,
     runtime: options.runtime ?? defaultRuntime(),
     outputs: readOutputs(operator, options.outputs),

@@ -15,7 +15,7 @@ import type {
 const softmaxOperator = (fn: string, name: string): Operator => ({
   fn,
   name,
-  versions: [{ since: 13, attributes: ["axis"], inputs: ["input"], required: 1 }],
+  versions: [{ since: 13, attributes: ["opset", "axis"], inputs: ["input"], required: 1 }],
   output: "output",
 });
 const SOFTMAX = softmaxOperator("softmax", "Softmax");
@@ -28,7 +28,7 @@ const REDUCE_LOG_SUM_EXP: Operator = {
   versions: [
     {
       since: 18,
-      attributes: ["keepdims", "noop_with_empty_axes"],
+      attributes: ["opset", "keepdims", "noop_with_empty_axes"],
       inputs: ["data", "axes"],
       required: 1,
     },

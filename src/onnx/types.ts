@@ -2,15 +2,11 @@
 import type { Runtime } from "../runtime.ts";
 import type { BooleanData, Shape, Tensor } from "../types.ts";
 
-interface Shaped<Data> {
-  readonly data: Data;
-  readonly shape: Shape;
-}
-interface Dimensioned<Data> {
-  readonly data: Data;
-  readonly dims: Shape;
-}
-type Stored<Data> = Shaped<Data> | Dimensioned<Data>;
+/** Data with their shape; tensors of onnxruntime have a `type` as well, which decides where the data alone do not. */
+type Stored<Data> = { readonly data: Data; readonly type?: unknown } & (
+  | { readonly shape: Shape }
+  | { readonly dims: Shape }
+);
 
 /** A `Float16Array`, which not every engine has. */
 export interface HalfArray extends ArrayLike<number>, ArrayBufferView {
@@ -33,7 +29,7 @@ type IntegerArray = Int8Array | Int16Array | Int32Array | Uint32Array | BigInt64
  * else is added to the scores, -Infinity removing the key: floats as in {@link FloatTensor}, or integers. A `type` as
  * tensors of onnxruntime have it tells "uint8" from "bool" and "uint16" from "float16".
  */
-export type MaskTensor = (FloatTensor | Stored<BooleanData | IntegerArray>) & { readonly type?: unknown };
+export type MaskTensor = FloatTensor | Stored<BooleanData | IntegerArray>;
 
 /** What every operator takes as its third argument. */
 export interface OnnxOptions {

@@ -24,7 +24,7 @@ it("widens every float16", () => {
 });
 
 /** An engine without Float16Array has none to give; the tag is what is looked at. */
-class HalfArray extends Float32Array {
+class HalfArray extends Float64Array {
   // @ts-expect-error: another tag than that of the class it extends
   override get [Symbol.toStringTag]() {
     return "Float16Array";
