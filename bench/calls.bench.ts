@@ -1,6 +1,6 @@
 import type { Runtime } from "wasm-attention";
 import { attentionCandidates } from "./attention.bench.ts";
-import { type Case, tinyCases } from "./cases.ts";
+import { type ForwardCase, tinyCases } from "./cases.ts";
 import { matmulCandidates } from "./gemm.bench.ts";
 import { plainAttention, plainMatmul, plainSoftmax } from "./plain.ts";
 import { softmaxCandidates } from "./softmax.bench.ts";
@@ -14,7 +14,7 @@ export async function callsBench(context: Context): Promise<void> {
   ]);
 }
 
-function ours(c: Case, inputs: readonly Float32Array[], runtime: Runtime): Candidate[] {
+function ours(c: ForwardCase, inputs: readonly Float32Array[], runtime: Runtime): Candidate[] {
   switch (c.operation) {
     case "attention":
       return attentionCandidates(c, inputs, runtime);
@@ -25,7 +25,7 @@ function ours(c: Case, inputs: readonly Float32Array[], runtime: Runtime): Candi
   }
 }
 
-export function plain(c: Case, inputs: readonly Float32Array[]): Float32Array {
+export function plain(c: ForwardCase, inputs: readonly Float32Array[]): Float32Array {
   const [first, second, third] = inputs as [Float32Array, Float32Array, Float32Array];
   switch (c.operation) {
     case "attention":

@@ -14,6 +14,11 @@ export interface AttentionCase {
   readonly isCausal: boolean;
 }
 
+/** The gradients of an attention case: its operands, and the gradient of its output. */
+export interface BackwardCase extends Omit<AttentionCase, "operation"> {
+  readonly operation: "backward";
+}
+
 /** a [m, k] @ b [k, n]. */
 export interface MatmulCase {
   readonly operation: "matmul";
@@ -31,7 +36,9 @@ export interface SoftmaxCase {
   readonly axis: 0 | 1;
 }
 
-export type Case = AttentionCase | MatmulCase | SoftmaxCase;
+/** The cases that peers and plain JavaScript have an operation for. */
+export type ForwardCase = AttentionCase | MatmulCase | SoftmaxCase;
+export type Case = ForwardCase | BackwardCase;
 
 /** Prefill: many queries, bound by arithmetic. */
 export const attentionCases: readonly AttentionCase[] = [
@@ -45,6 +52,14 @@ export const attentionCases: readonly AttentionCase[] = [
   attention(1, 8, 1023, 1023, 64),
   attention(1, 8, 1000, 1000, 72),
 ];
+
+/** Training. */
+export const backwardCases: readonly BackwardCase[] = [
+  attention(1, 8, 1024, 1024, 64),
+  attention(1, 8, 1024, 1024, 64, { isCausal: true }),
+  attention(1, 8, 512, 512, 128),
+  attention(8, 12, 128, 128, 64),
+].map((c) => ({ ...c, operation: "backward" }));
 
 /** One new query against a cache of keys: bound by the reading of keys and values. */
 export const decodeCases: readonly AttentionCase[] = [
@@ -74,7 +89,7 @@ export const softmaxCases: readonly SoftmaxCase[] = [
 ];
 
 /** So small that the call itself is what is paid for. */
-export const tinyCases: readonly Case[] = [
+export const tinyCases: readonly ForwardCase[] = [
   attention(1, 1, 4, 4, 4),
   attention(1, 1, 8, 8, 8),
   matmul(4, 4, 4),
@@ -84,7 +99,7 @@ export const tinyCases: readonly Case[] = [
 ];
 
 /** What the peers are asked to do: the cases that each of them has an operation for. */
-export const comparedCases: readonly Case[] = [
+export const comparedCases: readonly ForwardCase[] = [
   ...attentionCases,
   ...decodeCases,
   ...matmulCases,
@@ -103,6 +118,9 @@ export function flops(c: Case): number {
     case "attention":
       // q.k and p.v: 2 * headDim each, for the pairs that the mask leaves and no others.
       return 4 * c.batchSize * c.numHeads * visiblePairs(c) * c.headDim;
+    case "backward":
+      // Five products of that size where the forward has two.
+      return 10 * c.batchSize * c.numHeads * visiblePairs(c) * c.headDim;
     case "matmul":
       return 2 * c.m * c.n * c.k;
     case "softmax":
@@ -116,7 +134,7 @@ export function bytes(c: Case): number {
 }
 
 /** Pairs of query and key that take part, for one head. */
-export function visiblePairs({ seqLenQ, seqLenK, isCausal }: AttentionCase): number {
+export function visiblePairs({ seqLenQ, seqLenK, isCausal }: AttentionCase | BackwardCase): number {
   if (!isCausal) return seqLenQ * seqLenK;
   const triangle = Math.min(seqLenQ, seqLenK);
   return (triangle * (triangle + 1)) / 2 + (seqLenQ - triangle) * seqLenK;
@@ -125,10 +143,11 @@ export function visiblePairs({ seqLenQ, seqLenK, isCausal }: AttentionCase): num
 /** Elements of each operand, in the order in which the operation takes them. */
 export function inputLengths(c: Case): number[] {
   switch (c.operation) {
-    case "attention": {
+    case "attention":
+    case "backward": {
       const query = c.batchSize * c.numHeads * c.seqLenQ * c.headDim;
       const key = c.batchSize * c.numKvHeads * c.seqLenK * c.headDim;
-      return [query, key, key];
+      return c.operation === "attention" ? [query, key, key] : [query, key, key, query];
     }
     case "matmul":
       return [c.m * c.k, c.k * c.n];
@@ -143,22 +162,23 @@ export function randomInputs(c: Case): Float32Array[] {
 }
 
 export function outputRows(c: Case): number {
-  if (c.operation === "attention") return c.batchSize * c.numHeads * c.seqLenQ;
+  if (c.operation === "attention" || c.operation === "backward") return c.batchSize * c.numHeads * c.seqLenQ;
   return c.operation === "matmul" ? c.m : c.rows;
 }
 
 export function outputColumns(c: Case): number {
-  if (c.operation === "attention") return c.headDim;
+  if (c.operation === "attention" || c.operation === "backward") return c.headDim;
   return c.operation === "matmul" ? c.n : c.columns;
 }
 
 /** Name of a case in tables and for --filter. */
 export function label(c: Case): string {
   switch (c.operation) {
-    case "attention": {
+    case "attention":
+    case "backward": {
       const shape = [c.batchSize, c.numHeads, c.seqLenQ, c.seqLenK, c.headDim].join(", ");
       const shared = c.numKvHeads === c.numHeads ? "" : ` ${c.numKvHeads} kv heads`;
-      return `attention (${shape})${shared}${c.isCausal ? " causal" : ""}`;
+      return `${c.operation} (${shape})${shared}${c.isCausal ? " causal" : ""}`;
     }
     case "matmul":
       return `matmul ${c.m}x${c.k}x${c.n}${c.transposeB ? " transposeB" : ""}`;

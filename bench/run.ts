@@ -1,8 +1,9 @@
-// node bench/run.ts [peak|attention|gemm|softmax|calls ...] [--variant simd|relaxed] [--filter text] [--quick] [--json file]
+// node bench/run.ts [peak|attention|backward|gemm|softmax|calls ...] [--variant simd|relaxed] [--filter text] [--quick] [--json file]
 
 import { parseArgs } from "node:util";
 import type { Variant } from "wasm-attention";
 import { attentionBench } from "./attention.bench.ts";
+import { backwardBench } from "./backward.bench.ts";
 import { callsBench } from "./calls.bench.ts";
 import { loadCeiling } from "./ceiling.ts";
 import { gemmBench } from "./gemm.bench.ts";
@@ -15,6 +16,7 @@ import { quick, thorough } from "./stopwatch.ts";
 const benches = {
   peak: peakBench,
   attention: attentionBench,
+  backward: backwardBench,
   gemm: gemmBench,
   softmax: softmaxBench,
   calls: callsBench,

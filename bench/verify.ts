@@ -1,8 +1,16 @@
 import { attention } from "../test/reference/attention.ts";
+import { attentionBackward } from "../test/reference/attention-backward.ts";
 import { matmul } from "../test/reference/matmul.ts";
 import { float32, float64, type Rounding } from "../test/reference/rounding.ts";
 import { softmaxRow } from "../test/reference/softmax.ts";
-import { type AttentionCase, type Case, label, outputColumns, outputRows } from "./cases.ts";
+import {
+  type AttentionCase,
+  type BackwardCase,
+  type Case,
+  label,
+  outputColumns,
+  outputRows,
+} from "./cases.ts";
 
 /** Rows of the output that are computed anew; all of them where there are no more. */
 const SAMPLED_ROWS = 8;
@@ -72,10 +80,12 @@ function referenceRow(
   row: number,
   round: Rounding,
 ): ArrayLike<number> {
-  const [first, second, third] = inputs as [Float32Array, Float32Array, Float32Array];
+  const [first, second] = inputs as [Float32Array, Float32Array];
   switch (c.operation) {
     case "attention":
-      return attentionRow(c, first, second, third, row, round);
+      return attentionRow(c, inputs, row, round);
+    case "backward":
+      return queryGradientRow(c, inputs, row, round);
     case "matmul": {
       const a = { data: first.subarray(row * c.k, (row + 1) * c.k), shape: [1, c.k] };
       const b = { data: second, shape: c.transposeB ? [c.n, c.k] : [c.k, c.n] };
@@ -91,15 +101,12 @@ function referenceRow(
   }
 }
 
-/** The reference over one query and the keys of its head alone. */
-function attentionRow(
-  c: AttentionCase,
-  query: Float32Array,
-  key: Float32Array,
-  value: Float32Array,
+/** One query, the keys and values of its head, and the options under which it is what it is among the others. */
+function oneQuery(
+  c: AttentionCase | BackwardCase,
+  [query, key, value]: readonly Float32Array[],
   row: number,
-  round: Rounding,
-): ArrayLike<number> {
+) {
   const i = row % c.seqLenQ;
   const head = Math.floor(row / c.seqLenQ) % c.numHeads;
   const batch = Math.floor(row / c.seqLenQ / c.numHeads);
@@ -109,7 +116,38 @@ function attentionRow(
     data: data.subarray(kvHead * kvLength, (kvHead + 1) * kvLength),
     shape: [c.seqLenK, c.headDim],
   });
-  const oneQuery = { data: query.subarray(row * c.headDim, (row + 1) * c.headDim), shape: [1, c.headDim] };
-  const options = { isCausal: c.isCausal, queryOffset: i };
-  return attention(oneQuery, oneHead(key), oneHead(value), options, round).out.data;
+  return {
+    query: rowOf(query as Float32Array, row, c.headDim),
+    key: oneHead(key as Float32Array),
+    value: oneHead(value as Float32Array),
+    options: { isCausal: c.isCausal, queryOffset: i },
+  };
+}
+
+const rowOf = (data: Float32Array, row: number, width: number) => ({
+  data: data.subarray(row * width, (row + 1) * width),
+  shape: [1, width],
+});
+
+/** The reference over one query and the keys of its head alone. */
+function attentionRow(
+  c: AttentionCase,
+  inputs: readonly Float32Array[],
+  row: number,
+  round: Rounding,
+): ArrayLike<number> {
+  const { query, key, value, options } = oneQuery(c, inputs, row);
+  return attention(query, key, value, options, round).out.data;
+}
+
+/** The gradient of one query depends on no other. */
+function queryGradientRow(
+  c: BackwardCase,
+  inputs: readonly Float32Array[],
+  row: number,
+  round: Rounding,
+): ArrayLike<number> {
+  const { options, ...operands } = oneQuery(c, inputs, row);
+  const dOut = rowOf(inputs[3] as Float32Array, row, c.headDim);
+  return attentionBackward({ dOut, ...operands }, options, round).dQuery.data;
 }
