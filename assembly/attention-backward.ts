@@ -1,4 +1,4 @@
-// Scaled dot-product attention, backward, fused and tiled: weights are made again from lse, no matrix of them is stored.
+// Scaled dot-product attention, backward, fused and tiled: weights are made again from lse, and never all stored.
 //
 //   P_ij = exp(s_ij - lse_i), s as in attention.ts;  M_ij: 0 or 1 / (1 - dropoutP), 1 without dropout
 //   D_i = dO_i . O_i - dLse_i;  dP_ij = dO_i . v_j;  dS_ij = P_ij (M_ij dP_ij - D_i)
@@ -13,12 +13,12 @@
 //   which grows with neither lq nor lk.
 // Edges: a masked key gives and gets exactly nothing, NaN and Infinity behind a mask included; so does a row without
 //   keys, whatever its dOut; NaN in a live pair reaches what depends on it.
-// Order: for each head of the group, blocks of BLOCK_Q queries, for each blocks of BACKWARD_K keys from key 0; every sum
+// Order: for each head of the group, blocks of BLOCK_Q queries, for each blocks of BACKWARD_K keys from key 0; sums
 //   within a block ascending. No other order in any number of threads.
 // Accuracy: at most three times the error of plain float32 (test/attention-backward.test.ts). lse alone would not do:
-//   half an ulp of it is the relative error of every weight of its row, so where |lse| > EXACT_LSE, and for dMask and
-//   dSinks, sums of many rows that may cancel, the sums are made anew by the online softmax of the forward, and taken where
-//   they agree with the lse that was given (it may belong to more keys than these).
+//   half an ulp of it is the relative error of every weight of its row. So where |lse| > EXACT_LSE, and for dMask and
+//   dSinks, sums of many rows that may cancel, the sums are made anew by the online softmax of the forward, and taken
+//   where they agree with the lse that was given (it may belong to more keys than these).
 // Method: Dao et al. 2022, FlashAttention, algorithm 4. Tiles are [key][BLOCK_Q queries]: K and V are read in place by
 //   broadcasts for S^T, dP^T and dQ^T, and each tile is the left operand, in place, of dV and dK.
 import { PANELS } from "./attention";

@@ -147,7 +147,7 @@ function attendKeys(
 
 /**
  * tile[key][8] = weights of keys [begin, end) for one panel, its statistics (at `panel`, scale * Q^T behind them)
- * brought up to date. Returns the first key from which on some may be removed, which `bias` then says; -1 where all are.
+ * brought up to date. Returns the first key from which on some may be removed, as `bias` then says; -1 where all are.
  */
 export function weighKeys(
   params: AttentionParams, k: usize, rowK: usize, mask: usize, slope: f32, position: i32, count: i32,

@@ -246,7 +246,7 @@ const cases: WrongCall[] = [
 describe("validation of attention", () => {
   itRefuses(runtime, cases);
 
-  it.each(["dropoutP", "enableGqa", "attn_mask", "is_causal"])(
+  it.each(["dropout_p", "enableGqa", "attn_mask", "is_causal"])(
     "rejects the unknown option %s by name",
     (name) => {
       expect(() => attend(x, x, x, { [name]: 1 })).toThrow(

@@ -1,5 +1,6 @@
-import type { Runtime } from "../../src/index.ts";
+import type { AttentionOptions, Runtime } from "../../src/index.ts";
 import { attention, type RefAttention, type RefAttentionOptions } from "../reference/attention.ts";
+import { attentionBackward, type RefGradients } from "../reference/attention-backward.ts";
 import {
   matmul,
   matmulBackward,
@@ -22,6 +23,11 @@ import { type RunOperator, referenceOperators, runtimeOperators } from "./operat
 /** What a case is computed with: the library, or the reference in float64 or in plain float32. */
 export interface Engine {
   attention(q: TestTensor, k: TestTensor, v: TestTensor, options: RefAttentionOptions): RefAttention;
+  attentionBackward(
+    dOut: TestTensor,
+    operands: readonly [query: TestTensor, key: TestTensor, value: TestTensor],
+    options: RefAttentionOptions,
+  ): RefAttention & RefGradients;
   matmul(a: TestTensor, b: TestTensor, options: RefMatmulOptions & { c?: TestTensor }): RefTensor;
   matmulBackward(dOut: TestTensor, a: TestTensor, b: TestTensor): RefMatmulGradients;
   softmax(x: TestTensor, axis: number): RefTensor;
@@ -39,9 +45,7 @@ export interface Case {
   readonly op: string;
   /** Features the case cannot do without, beyond those every engine has. */
   readonly features: readonly string[];
-  /** Outputs that `compute` does not give, and the feature that would. */
-  readonly leftOutputs: Readonly<Record<string, string>>;
-  /** The outputs it does give. */
+  /** The outputs it gives. */
   readonly expected: Readonly<Record<string, CaseTensor>>;
   /** The float32 operands. */
   readonly operands: readonly TestTensor[];
@@ -50,9 +54,16 @@ export interface Case {
   readonly compute: (engine: Engine, operands: readonly TestTensor[]) => Record<string, RefTensor>;
 }
 
-/** `scaleQuery` picks one of the two plain forms of attention. */
-export const referenceEngine = (round: Rounding, scaleQuery = false): Engine => ({
-  attention: (q, k, v, options) => attention(q, k, v, { ...options, scaleQuery }, round),
+/** `draw` picks one of the plain forms of attention, which differ in their roundings. */
+export const referenceEngine = (round: Rounding, draw = 0): Engine => ({
+  attention: (q, k, v, options) => attention(q, k, v, { ...options, scaleQuery: draw % 2 === 1 }, round),
+  attentionBackward: (dOut, [query, key, value], options) => {
+    const form = { ...options, scaleQuery: draw % 2 === 1, deltaFromOut: draw % 4 >= 2 };
+    return {
+      ...attention(query, key, value, form, round),
+      ...attentionBackward({ dOut, query, key, value }, form, round),
+    };
+  },
   matmul: (a, b, options) => matmul(a, b, options, round),
   matmulBackward: (dOut, a, b) => matmulBackward(dOut, a, b, {}, round),
   softmax: (x, axis) => softmax(x, axis, round),
@@ -61,13 +72,21 @@ export const referenceEngine = (round: Rounding, scaleQuery = false): Engine => 
   logSoftmaxBackward: (dOut, y, axis) => logSoftmaxBackward(dOut, y, axis, round),
   logSumExp: (x, axes, keepDims) => logSumExp(x, axes, keepDims, round),
   logSumExpBackward: (dOut, x, axis) => logSumExpBackward(dOut, softmax(x, axis, round), axis, round),
-  onnx: referenceOperators(round, scaleQuery),
+  onnx: referenceOperators(round, draw % 2 === 1),
 });
 
 export const runtimeEngine = (runtime: Runtime): Engine => ({
   // The types differ in that masks and slopes of the reference may be float64; those of the cases are float32.
   attention: (q, k, v, options) =>
     runtime.scaledDotProductAttention(q, k, v, { ...options, returnLse: true } as { returnLse: true }),
+  attentionBackward: (dOut, [query, key, value], given) => {
+    const options = given as AttentionOptions;
+    const forward = runtime.scaledDotProductAttention(query, key, value, { ...options, returnLse: true });
+    const returnDAttnMask = options.attnMask?.data instanceof Float32Array;
+    const inputs = { ...options, dOut, query, key, value, ...forward, returnDAttnMask };
+    return { ...forward, ...runtime.scaledDotProductAttentionBackward(inputs) } as RefAttention &
+      RefGradients;
+  },
   matmul: (a, b, options) => runtime.matmul(a, b, options),
   matmulBackward: (dOut, a, b) => runtime.matmulBackward({ dOut, a, b }),
   softmax: (x, axis) => runtime.softmax(x, { axis }),
@@ -83,29 +102,18 @@ export const runtimeEngine = (runtime: Runtime): Engine => ({
 /** How a file reads: what it needs, its operands, and what an engine makes of them. */
 interface Reading {
   features?: readonly string[];
-  /** Outputs that are not computed, with the feature that would. */
-  leftBy?: Readonly<Record<string, string>>;
   operands: readonly TestTensor[];
   exact?: readonly number[];
   compute: Case["compute"];
 }
 
-/** Splits the outputs of a file by whether a feature that is left would be needed for them. */
 export function makeCase(kind: string, file: CaseFile, reading: Reading): Case {
-  const { features = [], leftBy = {}, operands, exact = [], compute } = reading;
-  const names = Object.keys(file.outputs);
-  const left = names.filter((name) => name in leftBy);
-  const pick = <T>(of: readonly string[], from: Readonly<Record<string, T>>): Record<string, T> =>
-    Object.fromEntries(of.map((name) => [name, from[name] as T]));
+  const { features = [], operands, exact = [], compute } = reading;
   return {
     name: `${kind}/${file.name}`,
     op: file.op,
     features,
-    leftOutputs: pick(left, leftBy),
-    expected: pick(
-      names.filter((name) => !left.includes(name)),
-      file.outputs,
-    ),
+    expected: file.outputs,
     operands,
     exact,
     compute,

@@ -3,10 +3,7 @@ import type { TestTensor } from "../reference/random.ts";
 import { type Case, expectKnown, input, makeCase, toFloat32 } from "./case.ts";
 import type { CaseFile } from "./data.ts";
 
-/** Gradients of attention, left, as nothing here computes them. */
-const backward = Object.fromEntries(["dq", "dk", "dv", "dmask"].map((name) => [name, "backward"]));
-
-/** Reads a golden case: forward outputs and gradients, those of attention aside. */
+/** Reads a golden case: forward outputs and gradients. */
 export function goldenCase(file: CaseFile): Case {
   if (file.op === "attention") return attentionCase(file);
   if (file.op === "matmul") return matmulCase(file);
@@ -84,12 +81,17 @@ function attentionCase(file: CaseFile): Case {
   const features = [softcap > 0 && "softcap", hasWindow && "windowSize", slopes && "alibiSlopes"];
   return makeCase("golden", file, {
     features: features.filter((feature) => typeof feature === "string"),
-    leftBy: backward,
-    operands: [input(file, "q"), input(file, "k"), input(file, "v")],
+    operands: [input(file, "q"), input(file, "k"), input(file, "v"), input(file, "dout")],
     exact: file.features?.includes("exact-logits") ? [0, 1] : [],
-    compute: (engine, [q, k, v]) => ({
-      ...engine.attention(q as TestTensor, k as TestTensor, v as TestTensor, options),
-    }),
+    compute: (engine, [q, k, v, dOut]) => {
+      const operands = [q, k, v] as [TestTensor, TestTensor, TestTensor];
+      const { dQuery, dKey, dValue, dAttnMask, ...results } = engine.attentionBackward(
+        dOut as TestTensor,
+        operands,
+        options,
+      );
+      return { ...results, dq: dQuery, dk: dKey, dv: dValue, ...(dAttnMask ? { dmask: dAttnMask } : {}) };
+    },
   });
 }
 
