@@ -1,11 +1,12 @@
 import type { Runtime } from "wasm-attention";
-import { type AttentionCase, attentionCases, decodeCases } from "./cases.ts";
+import { type AttentionCase, attentionCases, attentionOptions, decodeCases, skippingCases } from "./cases.ts";
 import { type Candidate, type Context, runSuite } from "./suite.ts";
 
-/** Attention with many queries, then with one against a cache of keys. */
+/** Attention with many queries, then with one against a cache of keys, then where much is not seen. */
 export async function attentionBench(context: Context): Promise<void> {
   await runSuite("attention", attentionCases, context, attentionCandidates);
   await runSuite("decode", decodeCases, context, attentionCandidates);
+  await runSuite("skipping", skippingCases, context, attentionCandidates);
 }
 
 /** Copied: typed arrays in, a typed array out. Resident: all four tensors stay in Wasm memory. */
@@ -20,7 +21,7 @@ export function attentionCandidates(
   const query = { data: q, shape: queryShape };
   const key = { data: k, shape: keyShape };
   const value = { data: v, shape: keyShape };
-  const options = { isCausal: c.isCausal };
+  const options = attentionOptions(c);
 
   const residents = [
     runtime.tensor(queryShape, q),
@@ -29,7 +30,7 @@ export function attentionCandidates(
     runtime.tensor(queryShape),
   ] as const;
   const [residentQuery, residentKey, residentValue, out] = residents;
-  const residentOptions = { isCausal: c.isCausal, out };
+  const residentOptions = { ...options, out };
 
   return [
     { how: "copied", run: () => runtime.scaledDotProductAttention(query, key, value, options) },

@@ -12,6 +12,10 @@ export interface AttentionCase {
   readonly seqLenK: number;
   readonly headDim: number;
   readonly isCausal: boolean;
+  /** Keys that a query sees, itself the last of them: a causal window. */
+  readonly window?: number;
+  /** Keys that a boolean mask leaves, the first ones, of every query. */
+  readonly keptKeys?: number;
 }
 
 /** The gradients of an attention case: its operands, and the gradient of its output. */
@@ -51,6 +55,14 @@ export const attentionCases: readonly AttentionCase[] = [
   attention(8, 12, 32, 32, 64),
   attention(1, 8, 1023, 1023, 64),
   attention(1, 8, 1000, 1000, 72),
+];
+
+/** What is not seen should cost nothing: each case beside one that has no more keys than are seen. */
+export const skippingCases: readonly AttentionCase[] = [
+  attention(32, 8, 256, 256, 64),
+  attention(1, 8, 8192, 8192, 64, { window: 256 }),
+  attention(1, 1, 960, 960, 64, { keptKeys: 960 }),
+  attention(1, 1, 960, 1920, 64, { keptKeys: 960 }),
 ];
 
 /** Training. */
@@ -134,7 +146,10 @@ export function bytes(c: Case): number {
 }
 
 /** Pairs of query and key that take part, for one head. */
-export function visiblePairs({ seqLenQ, seqLenK, isCausal }: AttentionCase | BackwardCase): number {
+export function visiblePairs(c: AttentionCase | BackwardCase): number {
+  const { seqLenQ, seqLenK, isCausal, window, keptKeys } = c;
+  if (window !== undefined) return window * seqLenQ - (window * (window - 1)) / 2;
+  if (keptKeys !== undefined) return seqLenQ * keptKeys;
   if (!isCausal) return seqLenQ * seqLenK;
   const triangle = Math.min(seqLenQ, seqLenK);
   return (triangle * (triangle + 1)) / 2 + (seqLenQ - triangle) * seqLenK;
@@ -178,7 +193,9 @@ export function label(c: Case): string {
     case "backward": {
       const shape = [c.batchSize, c.numHeads, c.seqLenQ, c.seqLenK, c.headDim].join(", ");
       const shared = c.numKvHeads === c.numHeads ? "" : ` ${c.numKvHeads} kv heads`;
-      return `${c.operation} (${shape})${shared}${c.isCausal ? " causal" : ""}`;
+      const window = c.window === undefined ? "" : ` window ${c.window}`;
+      const mask = c.keptKeys === undefined ? "" : ` mask of ${c.keptKeys} keys`;
+      return `${c.operation} (${shape})${shared}${c.isCausal ? " causal" : ""}${window}${mask}`;
     }
     case "matmul":
       return `matmul ${c.m}x${c.k}x${c.n}${c.transposeB ? " transposeB" : ""}`;
@@ -193,9 +210,36 @@ function attention(
   seqLenQ: number,
   seqLenK: number,
   headDim: number,
-  { isCausal = false, numKvHeads = numHeads } = {},
+  more: Partial<Pick<AttentionCase, "isCausal" | "numKvHeads" | "window" | "keptKeys">> = {},
 ): AttentionCase {
-  return { operation: "attention", batchSize, numHeads, numKvHeads, seqLenQ, seqLenK, headDim, isCausal };
+  return {
+    operation: "attention",
+    batchSize,
+    numHeads,
+    numKvHeads: numHeads,
+    seqLenQ,
+    seqLenK,
+    headDim,
+    isCausal: false,
+    ...more,
+  };
+}
+
+/** The options of the library that make a case of it. */
+export function attentionOptions({
+  isCausal,
+  window,
+  keptKeys,
+  seqLenQ,
+  seqLenK,
+}: AttentionCase | BackwardCase) {
+  const mask = { data: new Uint8Array(seqLenQ * seqLenK), shape: [seqLenQ, seqLenK] };
+  for (let i = 0; i < seqLenQ; i++) mask.data.fill(1, i * seqLenK, i * seqLenK + (keptKeys ?? 0));
+  return {
+    isCausal,
+    ...(window === undefined ? {} : { windowSize: [window - 1, 0] as [number, number] }),
+    ...(keptKeys === undefined ? {} : { attnMask: mask }),
+  };
 }
 
 function matmul(m: number, k: number, n: number, { transposeB = false } = {}): MatmulCase {

@@ -5,6 +5,7 @@ import { float32, float64, type Rounding } from "../test/reference/rounding.ts";
 import { softmaxRow } from "../test/reference/softmax.ts";
 import {
   type AttentionCase,
+  attentionOptions,
   type BackwardCase,
   type Case,
   label,
@@ -120,7 +121,7 @@ function oneQuery(
     query: rowOf(query as Float32Array, row, c.headDim),
     key: oneHead(key as Float32Array),
     value: oneHead(value as Float32Array),
-    options: { isCausal: c.isCausal, queryOffset: i },
+    options: { ...attentionOptions({ ...c, seqLenQ: 1 }), queryOffset: i },
   };
 }
 
