@@ -111,14 +111,16 @@ export const tinyCases: readonly ForwardCase[] = [
 ];
 
 /** What the peers are asked to do: the cases that each of them has an operation for. */
-export const comparedCases: readonly ForwardCase[] = [
+export const comparedCases: readonly Case[] = [
   ...attentionCases,
+  ...backwardCases.slice(0, 2),
   ...decodeCases,
   ...matmulCases,
   ...softmaxCases,
   ...tinyCases,
 ].filter(
   (c) =>
+    c.operation === "backward" ||
     (c.operation === "attention" && c.numKvHeads === c.numHeads) ||
     (c.operation === "matmul" && !c.transposeB) ||
     (c.operation === "softmax" && c.axis === 1),

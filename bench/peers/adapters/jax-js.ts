@@ -1,5 +1,5 @@
-import { defaultDevice, init, type Array as JaxArray, jit, nn, numpy as np } from "@jax-js/jax";
-import type { AttentionCase } from "../../cases.ts";
+import { defaultDevice, grad, init, type Array as JaxArray, jit, nn, numpy as np } from "@jax-js/jax";
+import type { AttentionCase, BackwardCase } from "../../cases.ts";
 import { exchangeAxes, type Operation, type Peer, type Place, packageName } from "../peer.ts";
 
 /** jax-js: WebAssembly that it generates while it runs, one kernel for each operation, kept by jit. */
@@ -13,6 +13,8 @@ const peer: Peer = {
     switch (work.operation) {
       case "attention":
         return attention(work, inputs, place);
+      case "backward":
+        return backward(work, inputs, place);
       case "matmul": {
         const shapes = [
           [work.m, work.k],
@@ -29,19 +31,48 @@ const peer: Peer = {
 };
 
 /** Its axes are [batch, length, heads, headDim]: the operands are put in that order before anything is timed. */
-function attention(c: AttentionCase, inputs: readonly Float32Array[], place: Place): Operation {
-  const { batchSize, numHeads, isCausal } = c;
-  const lengths = [c.seqLenQ, c.seqLenK, c.seqLenK];
-  const shapes = lengths.map((length) => [batchSize, length, numHeads, c.headDim]);
+function arrange(c: AttentionCase | BackwardCase, inputs: readonly Float32Array[]) {
+  const lengths = [c.seqLenQ, c.seqLenK, c.seqLenK, c.seqLenQ].slice(0, inputs.length);
+  const shapes = lengths.map((length) => [c.batchSize, length, c.numHeads, c.headDim]);
   const operands = inputs.map((data, i) =>
-    exchangeAxes(data, [batchSize, numHeads, lengths[i] as number, c.headDim]),
+    exchangeAxes(data, [c.batchSize, c.numHeads, lengths[i] as number, c.headDim]),
   );
+  const restore = (data: Float32Array) => exchangeAxes(data, [c.batchSize, c.seqLenQ, c.numHeads, c.headDim]);
+  return { shapes, operands, restore };
+}
+
+function attention(c: AttentionCase, inputs: readonly Float32Array[], place: Place): Operation {
+  const { shapes, operands, restore } = arrange(c, inputs);
   const compute = (...[q, k, v]: JaxArray[]) =>
-    nn.dotProductAttention(q as JaxArray, k as JaxArray, v as JaxArray, { isCausal });
+    nn.dotProductAttention(q as JaxArray, k as JaxArray, v as JaxArray, { isCausal: c.isCausal });
   const operation = operationOf(compute, operands, shapes, place);
+  return { ...operation, result: async () => restore(await operation.result()) };
+}
+
+/** grad of sum(attention(q, k, v) * dOut) by all three; it runs the forward too. */
+function backward(c: BackwardCase, inputs: readonly Float32Array[], place: Place): Operation {
+  const { shapes, operands, restore } = arrange(c, inputs);
+  const product = (q: JaxArray, k: JaxArray, v: JaxArray, dOut: JaxArray) =>
+    np.sum(nn.dotProductAttention(q, k, v, { isCausal: c.isCausal }).mul(dOut));
+  const gradients = grad(product, { argnums: [0, 1, 2] });
+  const compiled = jit((...all: JaxArray[]) => gradients(...(all as Parameters<typeof product>)));
+  const place4 = () =>
+    operands.map((data, i) => np.array(data as Float32Array<ArrayBuffer>).reshape(shapes[i] as number[]));
+  const residents = place === "resident" ? place4() : undefined;
+  const compute = () => compiled(...(residents?.map((operand) => operand.ref) ?? place4())) as JaxArray[];
+  const read = () => compute().map((gradient) => gradient.dataSync() as Float32Array);
   return {
-    ...operation,
-    result: async () => exchangeAxes(await operation.result(), [batchSize, c.seqLenQ, numHeads, c.headDim]),
+    run: residents
+      ? async () => {
+          for (const gradient of compute()) (await gradient.blockUntilReady()).dispose();
+        }
+      : read,
+    result: () => restore(read()[0] as Float32Array),
+    dispose() {
+      for (const operand of residents ?? []) operand.dispose();
+      compiled.dispose();
+    },
+    note: "forward and backward",
   };
 }
 

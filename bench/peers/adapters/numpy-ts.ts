@@ -18,6 +18,7 @@ const peer: Peer = {
         return matmul(work, inputs, place);
       case "softmax":
         return softmax(work, inputs, place);
+      case "backward":
       case "sentences":
         return undefined;
     }

@@ -25,6 +25,7 @@ const peer: Peer = {
         return session(matmulGraph(work), inputs);
       case "softmax":
         return session(softmaxGraph(work), inputs);
+      case "backward":
       case "sentences":
         return undefined;
     }

@@ -13,6 +13,7 @@ const peer: Peer = {
         return { run: () => plainMatmul(work, first, second) };
       case "softmax":
         return { run: () => plainSoftmax(work, first) };
+      case "backward":
       case "sentences":
         return undefined;
     }

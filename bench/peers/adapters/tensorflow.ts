@@ -28,6 +28,7 @@ const peer: Peer = {
       }
       case "softmax":
         return operationOf((x) => tf.softmax(x as tf.Tensor), inputs, [[work.rows, work.columns]], place);
+      case "backward":
       case "sentences":
         return undefined;
     }
