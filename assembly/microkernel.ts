@@ -50,6 +50,13 @@ function storeRow(
   v128.store(c, c1, 16);
 }
 
+/** storeRow as a function: smaller tiles are edges, and 30 copies of it would be a tenth of the binary. */
+function storeEdge(
+  epilogue: i32, c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
+): void {
+  storeRow(epilogue, c, c0, c1, nr, alpha, beta, reads, maxima);
+}
+
 /** Reads up to 28 bytes past a partial row, which the partial stores discard. */
 export function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool): void {
   c0 = f32x4.mul(alpha, c0);
@@ -133,12 +140,20 @@ function tile(
       a += stepA;
     }
   }
-  storeRow(epilogue, c, c00, c01, nr, alpha, beta, reads, maxima);
-  if (mr > 1) storeRow(epilogue, c += rowC, c10, c11, nr, alpha, beta, reads, maxima);
-  if (mr > 2) storeRow(epilogue, c += rowC, c20, c21, nr, alpha, beta, reads, maxima);
-  if (mr > 3) storeRow(epilogue, c += rowC, c30, c31, nr, alpha, beta, reads, maxima);
-  if (mr > 4) storeRow(epilogue, c += rowC, c40, c41, nr, alpha, beta, reads, maxima);
-  if (mr > 5) storeRow(epilogue, c += rowC, c50, c51, nr, alpha, beta, reads, maxima);
+  if (mr == MR) {
+    storeRow(epilogue, c, c00, c01, nr, alpha, beta, reads, maxima);
+    storeRow(epilogue, c += rowC, c10, c11, nr, alpha, beta, reads, maxima);
+    storeRow(epilogue, c += rowC, c20, c21, nr, alpha, beta, reads, maxima);
+    storeRow(epilogue, c += rowC, c30, c31, nr, alpha, beta, reads, maxima);
+    storeRow(epilogue, c += rowC, c40, c41, nr, alpha, beta, reads, maxima);
+    if (mr > 5) storeRow(epilogue, c += rowC, c50, c51, nr, alpha, beta, reads, maxima);
+    return;
+  }
+  storeEdge(epilogue, c, c00, c01, nr, alpha, beta, reads, maxima);
+  if (mr > 1) storeEdge(epilogue, c += rowC, c10, c11, nr, alpha, beta, reads, maxima);
+  if (mr > 2) storeEdge(epilogue, c += rowC, c20, c21, nr, alpha, beta, reads, maxima);
+  if (mr > 3) storeEdge(epilogue, c += rowC, c30, c31, nr, alpha, beta, reads, maxima);
+  if (mr > 4) storeEdge(epilogue, c += rowC, c40, c41, nr, alpha, beta, reads, maxima);
 }
 
 /** `rows` rows of C against one panel of B: full tiles of MR, then smaller ones. */
