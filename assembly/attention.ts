@@ -16,9 +16,11 @@
 // Method: FlashAttention's online softmax (Dao et al. 2022, algorithm 1). Scores are kept transposed, tile[key][8
 //   queries]: vector lanes are queries, so max, exp and sum need no horizontal step, K and V are read where they stand
 //   by broadcasts, and the finished weights are already the packed operand of the second product.
+import { cachedRows, kvShift } from "./cache";
 import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
 import { dropTile, dropWeights } from "./dropout";
+import { REBIAS } from "./half-rows";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import {
@@ -75,8 +77,9 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   const hKv = <i32>((<i64>h) * params.numKvHeads / params.numHeads);
   const q = params.query
     + ((<usize>b * params.queryBatch + <usize>h * params.queryHead + <usize>q0 * params.queryRow) << 2);
-  const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << 2);
-  const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << 2);
+  const shift = kvShift(params.kvType);
+  const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << shift);
+  const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << shift);
   const mask = params.mask
     + ((<usize>b * params.maskBatch + <usize>h * params.maskHead + <usize>q0 * params.maskRow) << maskShift(params));
   const position = q0 + load<i32>(params.queryOffsets + (<usize>b << 2));
@@ -88,7 +91,10 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   const first = firstKey(params, position);
   const last = endKey(params, position + rows - 1, kvLength);
   for (let k0 = first - first % BLOCK_K; k0 < last; k0 += BLOCK_K) {
-    attendKeys(params, k, v, mask, slope, b, h, q0, position, rows, k0, min(k0 + BLOCK_K, kvLength));
+    const from = max(k0, first), to = min(k0 + BLOCK_K, kvLength);
+    const keys = cachedBlock(params, k, params.d, params.keyRow, from, to, 0);
+    const values = cachedBlock(params, v, params.dv, params.valueRow, from, to, <usize>(BLOCK_K * params.d) << 2);
+    attendKeys(params, keys, values, mask, slope, b, h, q0, position, rows, from, to);
   }
   const outRow = <usize>params.outRow << 2;
   const out = params.out
@@ -102,6 +108,15 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   }
 }
 
+/** Where key 0 would stand so that [from, to) stand by their stride: in a cache they may be elsewhere, or float16. */
+@inline
+function cachedBlock(
+  params: AttentionParams, k: usize, width: i32, row: i32, from: i32, to: i32, offset: usize,
+): usize {
+  if (params.staging == 0) return k;
+  return cachedRows(params, k, width, from, to - from, REBIAS, params.staging + offset) - ((<usize>from * row) << 2);
+}
+
 /** Packs scale * Q^T and clears the statistics and outputs of each panel. */
 function startPanels(params: AttentionParams, q: usize, rows: i32): void {
   const rowQ = <usize>params.queryRow << 2;
@@ -113,7 +128,7 @@ function startPanels(params: AttentionParams, q: usize, rows: i32): void {
   }
 }
 
-/** One block of keys [k0, k1) for every panel: scores, online softmax, out += weights * values. */
+/** The keys [k0, k1) of one block for every panel: scores, online softmax, out += weights * values. */
 function attendKeys(
   params: AttentionParams, k: usize, v: usize, mask: usize, slope: f32, b: i32, h: i32, q0: i32, position: i32,
   rows: i32, k0: i32, k1: i32,

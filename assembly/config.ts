@@ -63,6 +63,12 @@ export const EXACT_LSE: f32 = 16;
 export const FEW_QUERIES: i32 = 4;
 
 /**
+ * Rows of a float16 cache that few queries widen at a time: 24 KiB of 128 floats stay in L1 until they are read. A
+ * multiple of the 8 keys of dotRows that divides BLOCK_K. npm run bench -- cache
+ */
+export const STAGED_ROWS: i32 = 48;
+
+/**
  * Bytes that a kernel may read, never write, past the end of a tensor. The most that one does is 28; this is a whole
  * block of the allocator.
  */

@@ -5,13 +5,15 @@
 // Scores are kept [row][key]: lanes are keys, K is transposed in registers, V is added by rows (few-rows.ts).
 // Work range [begin, end): items b * numKvHeads + hKv.
 // Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
-import { BLOCK_K, NR } from "./config";
+import { cachedRow, cachedRows, isSideBySide, kvShift } from "./cache";
+import { BLOCK_K, NR, STAGED_ROWS } from "./config";
 import { dropTile } from "./dropout";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
-import { dotRows, streamRows } from "./few-rows";
+import { addRows, dotRows, zeroRows } from "./few-rows";
+import { ADD_ROWS, DOT_ROWS, REBIAS, addHalfRows, dotHalfRows } from "./half-rows";
 import { maxPlusLog } from "./log";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskShift, maskTile } from "./mask";
-import { AttentionParams } from "./params";
+import { AttentionParams, FLOAT16_FINITE } from "./params";
 import { allFinite, fma, hmax, loadPartial, storePartial } from "./simd";
 import { capScores } from "./softcap";
 
@@ -48,19 +50,23 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
   const sums = stats + <usize>rows * STATS_BYTES;
   const block = sums + <usize>rows * rowBytes(dv);
   const bias = block + <usize>rows * rowBytes(dv);
-  const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << 2);
-  const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << 2);
-  const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
+  const shift = kvShift(params.kvType);
+  const k = params.key + ((<usize>b * params.keyBatch + <usize>hKv * params.keyHead) << shift);
+  const v = params.value + ((<usize>b * params.valueBatch + <usize>hKv * params.valueHead) << shift);
   const position = load<i32>(params.queryOffsets + (<usize>b << 2));
   const kvLength = load<i32>(params.kvLengths + (<usize>b << 2));
   assert(0 <= kvLength && kvLength <= params.lk, "attention: kvLengths must be from 0 to lk");
 
   startRows(params, b, hKv * group, rows, query, stats, sums);
+  const step = params.staging == 0 ? BLOCK_K : STAGED_ROWS; // keys that are read at a time
+  const halves = readsHalves(params) && areSmall(rows * d, query);
+  if (halves) rebias(rows * d, query);
   const first = firstKey(params, position), last = endKey(params, position + params.lq - 1, kvLength);
   for (let from = first; from < last;) { // to the end of the block that `from` is in
     const to = min(from - from % BLOCK_K + BLOCK_K, last), keys = to - from;
-    const values = v + <usize>from * rowV;
-    dotRows(rows, keys, d, query, rowBytes(d), k + <usize>from * rowK, rowK, scores, SCORES_BYTES);
+    for (let j = 0; j < keys; j += step) {
+      scoreKeys(params, halves, rows, query, k, from + j, min(step, keys - j), scores + (<usize>j << 2));
+    }
     let whole = true;
     for (let g = 0; g < group; ++g) {
       const at = <usize>(g * params.lq);
@@ -68,15 +74,84 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
       const full = weighHead(params, b, hKv * group + g, position, from, to, s, stats + at * STATS_BYTES, bias);
       whole = whole && full;
     }
-    if (whole || allFinite(keys, dv, values, rowV)) {
-      streamRows(rows, dv, keys, scores, SCORES_BYTES, 4, values, rowV, block, rowBytes(dv));
-    } else {
-      guardedRows(rows, dv, keys, scores, values, rowV, block);
+    if (halves) rebias(rows * BLOCK_K, scores); // weights of 1 at most, and what is behind them
+    zeroRows(rows, dv, block, rowBytes(dv));
+    for (let j = 0; j < keys; j += step) {
+      addValues(params, halves, whole, rows, scores + (<usize>j << 2), v, from + j, min(step, keys - j), block);
     }
     accumulateRows(rows, dv, stats, sums, block);
     from = to;
   }
   finishRows(params, b, hKv * group, rows, stats, sums);
+}
+
+/** True where K and V may be read as halves (half-rows.ts): no vector is cut. */
+@inline
+function readsHalves(params: AttentionParams): bool {
+  return params.kvType == FLOAT16_FINITE && ((params.d | params.dv) & 7) == 0;
+}
+
+/** True if n floats, a multiple of 4, may be made 2^112 times larger. */
+function areSmall(n: i32, x: usize): bool {
+  const bound = f32x4.splat(32768);
+  for (const end = x + (<usize>n << 2); x < end; x += 16) {
+    if (!i32x4.all_true(f32x4.lt(f32x4.abs(v128.load(x)), bound))) return false;
+  }
+  return true;
+}
+
+/** Makes n floats, a multiple of 4, 2^112 times larger, for half-rows.ts. */
+function rebias(n: i32, x: usize): void {
+  const factor = f32x4.splat(REBIAS);
+  for (const end = x + (<usize>n << 2); x < end; x += 16) v128.store(x, f32x4.mul(v128.load(x), factor));
+}
+
+/** The `count` rows of K or V from `from` on, by their stride. */
+@inline
+function rowsFrom(
+  params: AttentionParams, halves: bool, k: usize, width: i32, row: usize, from: i32, count: i32,
+): usize {
+  if (params.staging == 0) return k + <usize>from * row;
+  return cachedRows(params, k, width, from, count, halves ? 1 : REBIAS, params.staging);
+}
+
+/** scores[row][0..n) = scaled query * keys [from, from + n). */
+function scoreKeys(
+  params: AttentionParams, halves: bool, rows: i32, query: usize, k: usize, from: i32, n: i32, scores: usize,
+): void {
+  const d = params.d, rowK = <usize>params.keyRow << 2;
+  if (halves && isSideBySide(params, from, n)) {
+    const direct = n - n % DOT_ROWS, keys = cachedRow(params, k, d, from);
+    dotHalfRows(rows, direct, d, query, rowBytes(d), keys, <usize>d << 1, scores, SCORES_BYTES);
+    from += direct;
+    n -= direct;
+    scores += <usize>direct << 2;
+  }
+  if (n == 0) return;
+  const keys = rowsFrom(params, halves, k, d, rowK, from, n);
+  dotRows(rows, n, d, query, rowBytes(d), keys, rowK, scores, SCORES_BYTES);
+}
+
+/** block += weights * values [from, from + n). `whole` where no key is masked. */
+function addValues(
+  params: AttentionParams, halves: bool, whole: bool, rows: i32, weights: usize, v: usize, from: i32, n: i32,
+  block: usize,
+): void {
+  const dv = params.dv, rowV = <usize>params.valueRow << 2;
+  if (halves && isSideBySide(params, from, n)) {
+    const direct = n - n % ADD_ROWS, values = cachedRow(params, v, dv, from);
+    addHalfRows(rows, dv, direct, weights, SCORES_BYTES, values, <usize>dv << 1, block, rowBytes(dv));
+    from += direct;
+    n -= direct;
+    weights += <usize>direct << 2;
+  }
+  if (n == 0) return;
+  const values = rowsFrom(params, halves, v, dv, rowV, from, n);
+  if (whole || halves || allFinite(n, dv, values, rowV)) {
+    addRows(rows, dv, n, weights, SCORES_BYTES, 4, values, rowV, block, rowBytes(dv));
+  } else {
+    addGuardedRows(rows, dv, n, weights, values, rowV, block);
+  }
 }
 
 /** Bytes from the start of [batch, heads, lq] storage to row r of this file: its head and query. */
@@ -173,11 +248,11 @@ function softmaxRow(keys: i32, scores: usize, stats: usize): void {
   f32.store(stats + RESCALE_BY, f32x4.extract_lane(rescale, 0));
 }
 
-/** block = weights V where V holds NaN or Infinity and some keys are masked: those are passed over. */
-function guardedRows(rows: i32, dv: i32, keys: i32, weights: usize, v: usize, rowV: usize, block: usize): void {
+/** block += weights V where V holds NaN or Infinity and some keys are masked: those are passed over. */
+function addGuardedRows(rows: i32, dv: i32, keys: i32, weights: usize, v: usize, rowV: usize, block: usize): void {
   for (let r = 0; r < rows; ++r, weights += SCORES_BYTES) {
     for (let c: usize = 0; c < rowBytes(dv); c += 16, block += 16) {
-      let sum = f32x4.splat(0);
+      let sum = v128.load(block);
       for (let j = 0; j < keys; ++j) {
         const weight = weights + (<usize>j << 2);
         if (load<i32>(weight) == i32.MIN_VALUE) continue;

@@ -2,8 +2,9 @@
 //
 // A: m rows of k, element (i, p) at a + i * rowA + p * stepA bytes. C: m rows of n, c + i * rowC bytes, rowC a multiple
 // of 16 with room for n rounded up to 8: lanes past n are written with what lies past B, and mean nothing.
-//   streamRows: B(p, j) at b + p * rowB + 4 j, rows contiguous. Four rows of B at a time are added into C, which stays
-//     in cache, so B is read in long sequential runs (a tile would walk down columns, a cache line for 8 floats).
+//   streamRows (addRows: C +=): B(p, j) at b + p * rowB + 4 j, rows contiguous. Four rows of B at a time are added into
+//     C, which stays in cache, so B is read in long sequential runs (a tile would walk down columns, a cache line for
+//     8 floats).
 //   dotRows: B(p, j) at b + j * rowB + 4 p, op(B) a transpose (scores Q K^T, weights stored [out, in]). Four rows of B
 //     are transposed in registers, so that lanes are columns of C. A's rows are contiguous (stepA = 4).
 // Reads B up to READ_SLACK past its end. n = 0, m = 0 and k = 0 (C = 0) are fine. No scratch.
@@ -11,7 +12,7 @@
 import { fma } from "./simd";
 
 @inline
-function zeroRows(m: i32, n: i32, c: usize, rowC: usize): void {
+export function zeroRows(m: i32, n: i32, c: usize, rowC: usize): void {
   const zero = f32x4.splat(0);
   for (let i = 0; i < m; ++i, c += rowC) {
     for (let j: usize = 0; j < <usize>((n + 7) & ~7) << 2; j += 16) v128.store(c + j, zero);
@@ -91,6 +92,13 @@ export function streamRows(
   m: i32, n: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, rowB: usize, c: usize, rowC: usize,
 ): void {
   zeroRows(m, n, c, rowC);
+  addRows(m, n, k, a, rowA, stepA, b, rowB, c, rowC);
+}
+
+/** c += A B: what streamRows does to sums that have begun. */
+export function addRows(
+  m: i32, n: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, rowB: usize, c: usize, rowC: usize,
+): void {
   let p = 0;
   for (; p + 4 <= k; p += 4, a += 4 * stepA, b += 4 * rowB) {
     let i = 0;

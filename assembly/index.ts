@@ -15,6 +15,7 @@ import { AttentionGradients, AttentionParams } from "./params";
 export { MR, NR, KC, MC, NC, DIRECT_SIZE, FEW_ROWS, FEW_ROWS_SUMS } from "./config";
 export { BLOCK_Q, BLOCK_K, BACKWARD_K, FEW_QUERIES, READ_SLACK } from "./config";
 export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
+export { FLOAT32, FLOAT16, FLOAT16_FINITE } from "./params";
 export { exp } from "./exp";
 export { scale } from "./scale";
 export { relu, gelu, geluTanh } from "./activation";
@@ -25,6 +26,7 @@ export { softmaxBackwardRows, softmaxBackwardColumns } from "./softmax-backward"
 export { gemm, gemmScratchBytes } from "./gemm";
 export { attention, attentionScratchBytes, attentionWorkItems } from "./attention";
 export { attentionBackward, attentionBackwardScratchBytes, attentionBackwardWorkItems } from "./attention-backward";
+export { cacheAppend, cacheStagingBytes } from "./cache";
 
 /** Goes up with every release that changes this list or what a part of it means; src/instance.ts takes no other. */
 export const ABI: i32 = 1;
@@ -49,6 +51,7 @@ export const paramsKvLengths: usize = offsetof<AttentionParams>("kvLengths");
 export const paramsAlibiSlopes: usize = offsetof<AttentionParams>("alibiSlopes");
 export const paramsSinks: usize = offsetof<AttentionParams>("sinks");
 export const paramsScratch: usize = offsetof<AttentionParams>("scratch");
+export const paramsStaging: usize = offsetof<AttentionParams>("staging");
 export const paramsNumHeads: usize = offsetof<AttentionParams>("numHeads");
 export const paramsNumKvHeads: usize = offsetof<AttentionParams>("numKvHeads");
 export const paramsLq: usize = offsetof<AttentionParams>("lq");
@@ -64,6 +67,8 @@ export const paramsMaskBatch: usize = offsetof<AttentionParams>("maskBatch");
 export const paramsWindowLeft: usize = offsetof<AttentionParams>("windowLeft");
 export const paramsWindowRight: usize = offsetof<AttentionParams>("windowRight");
 export const paramsAlibiBatch: usize = offsetof<AttentionParams>("alibiBatch");
+export const paramsKvType: usize = offsetof<AttentionParams>("kvType");
+export const paramsKvCapacity: usize = offsetof<AttentionParams>("kvCapacity");
 export const paramsScale: usize = offsetof<AttentionParams>("scale");
 export const paramsSoftcap: usize = offsetof<AttentionParams>("softcap");
 export const paramsDropoutBelow: usize = offsetof<AttentionParams>("dropoutBelow");

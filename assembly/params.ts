@@ -15,6 +15,7 @@ export class AttentionParams {
   alibiSlopes: usize; // float32 [numHeads], or 0: none
   sinks: usize; // float32 [numHeads], or 0: none
   scratch: usize; // attentionScratchBytes(..) or attentionBackwardScratchBytes(..) bytes
+  staging: usize; // cacheStagingBytes(..) bytes where key and value are those of a cache (cache.ts), else 0
   numHeads: i32;
   numKvHeads: i32;
   lq: i32;
@@ -41,6 +42,8 @@ export class AttentionParams {
   windowLeft: i32; // keys j >= position - windowLeft; UNBOUNDED for all
   windowRight: i32; // keys j <= position + windowRight; causal is windowRight = 0
   alibiBatch: i32; // stride of alibiSlopes from batch to batch, 0 to share them
+  kvType: i32; // FLOAT32, FLOAT16, FLOAT16_FINITE: of a cache
+  kvCapacity: i32; // rows of a cache, >= 1
   scale: f32;
   softcap: f32; // 0: none
   dropoutBelow: u32; // a weight is dropped where its random 32 bits are below this
@@ -65,6 +68,10 @@ export class AttentionGradients {
 export const MASK_NONE: i32 = 0;
 export const MASK_BOOLEAN: i32 = 1;
 export const MASK_ADDITIVE: i32 = 2;
+
+export const FLOAT32: i32 = 0;
+export const FLOAT16: i32 = 1;
+export const FLOAT16_FINITE: i32 = 2; // no Infinity and no NaN
 
 /** A window side without end: larger than any length, small enough that position + UNBOUNDED does not overflow. */
 export const UNBOUNDED: i32 = 1 << 29;

@@ -2,7 +2,7 @@
 // checked here once, staged here once.
 import { type Mask, readMask, stagedMaskBytes, stageMask } from "./mask.ts";
 import { blockBytes } from "./memory.ts";
-import { type Addresses, type Problem, writeParams } from "./params.ts";
+import { type Addresses, type Problem, type Stored, writeParams } from "./params.ts";
 import { type Positions, readPositions, readWindow, writePositions } from "./positions.ts";
 import { describe, readFlag, readLayout, readNumber, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
@@ -86,6 +86,7 @@ function readProblem(
   lead: Shape,
   options: AttentionOptions,
   unbounded: number,
+  stored: Stored | undefined,
 ): Problem {
   const isCausal = readFlag(fn, "isCausal", options.isCausal);
   const [left, right] = readWindow(fn, options.windowSize, unbounded);
@@ -131,6 +132,7 @@ function readProblem(
     softcap: readSoftcap(fn, options.softcap),
     dropoutP: readDropout(fn, options),
     seed: options.seed ?? 0,
+    stored,
   };
   checkBatch(fn, "query", q, problem.queryBatch, lead);
   checkBatch(fn, "key", k, problem.keyBatch, lead);
@@ -211,12 +213,26 @@ export function readInputs(
   const q = readOperand(core, fn, "query", query);
   const k = readOperand(core, fn, "key", key);
   const v = readOperand(core, fn, "value", value);
+  return inputsOf(core, fn, q, k, v, options);
+}
+
+/** The same for operands that are checked; `stored` where key and value are those of a cache. */
+export function inputsOf(
+  core: Core,
+  fn: string,
+  q: Operand,
+  k: Operand,
+  v: Operand,
+  options: AttentionOptions,
+  stored?: Stored,
+): Inputs {
   const lead = leadShape(q.shape, k.shape, v.shape);
-  const p = readProblem(fn, q.shape, k.shape, v.shape, lead, options, core.kernels.UNBOUNDED);
+  const p = readProblem(fn, q.shape, k.shape, v.shape, lead, options, core.kernels.UNBOUNDED, stored);
   const positions = readPositions(fn, options, p);
   let mask: Mask | undefined;
   if (options.attnMask !== undefined) {
-    mask = readMask(core, fn, options.attnMask, [...lead.slice(0, -3), p.numHeads, p.lq, p.lk]);
+    const keys = p.lk - (stored?.firstKey ?? 0);
+    mask = readMask(core, fn, options.attnMask, [...lead.slice(0, -3), p.numHeads, p.lq, keys]);
   }
   const alibiSlopes = readPerHead(core, fn, "alibiSlopes", options.alibiSlopes, p, true);
   const sinks = readPerHead(core, fn, "sinks", options.sinks, p, false);
@@ -248,7 +264,22 @@ export function inputBytes(core: Core, { p, q, k, v, mask, alibiSlopes, sinks }:
   const perHead =
     (alibiSlopes === undefined ? 0 : memory.stagedBytes(alibiSlopes)) +
     (sinks === undefined ? 0 : memory.stagedBytes(sinks));
-  return operands + perHead + 2 * blockBytes(p.batch * 4) + blockBytes(kernels.paramsSize);
+  return (
+    operands + perHead + stagingBytes(core, p) + 2 * blockBytes(p.batch * 4) + blockBytes(kernels.paramsSize)
+  );
+}
+
+/** Bytes into which the rows of a cache are copied on their way; float32 that never wraps is read in place. */
+function stagingBytes({ kernels }: Core, { stored, lq, lk, d, dv }: Problem): number {
+  if (stored === undefined || (stored.kvType === kernels.FLOAT32 && lk <= stored.capacity)) return 0;
+  return blockBytes(kernels.cacheStagingBytes(lq, d, dv));
+}
+
+/** Address of the mask, as if it began at key 0. */
+function stageMaskOf(core: Core, mask: Mask | undefined, stored: Stored | undefined): number {
+  const address = stageMask(core, mask);
+  if (mask === undefined || stored === undefined) return address;
+  return address - stored.firstKey * mask.columnStride * (mask.additive === undefined ? 1 : 4);
 }
 
 /** Copies in what does not live in Wasm memory, and writes the params; returns their address. */
@@ -258,11 +289,12 @@ export function stageInputs(
   results: Pick<Addresses, "out" | "lse" | "scratch">,
 ): number {
   const { memory } = core;
+  const staging = stagingBytes(core, p);
   const to = {
     query: memory.stageOperand(q),
     key: memory.stageOperand(k),
     value: memory.stageOperand(v),
-    mask: stageMask(core, mask),
+    mask: stageMaskOf(core, mask, p.stored),
     queryOffsets: memory.stage(p.batch * 4),
     kvLengths: memory.stage(p.batch * 4),
     alibiSlopes: alibiSlopes === undefined ? 0 : memory.stageOperand(alibiSlopes),
@@ -270,6 +302,7 @@ export function stageInputs(
     out: results.out,
     lse: results.lse,
     scratch: results.scratch,
+    staging: staging === 0 ? 0 : memory.stage(staging),
   };
   writePositions(core, positions, p, to.queryOffsets, to.kvLengths);
   const address = memory.stage(core.kernels.paramsSize);

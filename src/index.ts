@@ -3,6 +3,7 @@ export {
   scaledDotProductAttention,
   scaledDotProductAttentionBackward,
 } from "./functions/attention.ts";
+export { keyValueCache } from "./functions/cache.ts";
 export { info, tensor } from "./functions/default-runtime.ts";
 export { exp, matmul, matmulBackward, scale } from "./functions/dense.ts";
 export { gelu, layerNorm, relu, rmsNorm, rotaryEmbedding, rotaryTables } from "./functions/layers.ts";
@@ -13,7 +14,9 @@ export {
   softmax,
   softmaxBackward,
 } from "./functions/softmax.ts";
+export type { KeyValueCache } from "./key-value-cache.ts";
 export type {
+  AttendFunction,
   AttentionBackwardFunction,
   AttentionFunction,
   ExpFunction,
@@ -41,9 +44,11 @@ export type {
   AttentionPart,
   AttentionWithLse,
   BooleanData,
+  CacheAttentionOptions,
   CausalAlignment,
   ElementwiseOptions,
   GeluOptions,
+  KeyValueCacheOptions,
   LayerNormOptions,
   LayerNormWithStats,
   Layout,

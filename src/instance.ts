@@ -93,8 +93,25 @@ export interface Kernels {
   attentionBackward(params: number, gradients: number, begin: number, end: number): void;
   attentionBackwardScratchBytes(d: number, dv: number): number;
   attentionBackwardWorkItems(batch: number, numHeads: number, numKvHeads: number): number;
+  cacheAppend(
+    kvType: number,
+    numKvHeads: number,
+    capacity: number,
+    width: number,
+    to: number,
+    position: number,
+    rows: number,
+    from: number,
+    fromBatch: number,
+    fromHead: number,
+    fromRow: number,
+    begin: number,
+    end: number,
+  ): number;
+  cacheStagingBytes(lq: number, d: number, dv: number): number;
   readonly RELAXED: number;
   readonly READ_SLACK: number;
+  readonly BLOCK_K: number;
   readonly SOFTMAX: number;
   readonly LOG_SOFTMAX: number;
   readonly LOG_SUM_EXP: number;
@@ -103,6 +120,9 @@ export interface Kernels {
   readonly MASK_NONE: number;
   readonly MASK_BOOLEAN: number;
   readonly MASK_ADDITIVE: number;
+  readonly FLOAT32: number;
+  readonly FLOAT16: number;
+  readonly FLOAT16_FINITE: number;
   readonly UNBOUNDED: number;
   readonly paramsSize: number;
   readonly paramsQuery: number;
@@ -116,6 +136,7 @@ export interface Kernels {
   readonly paramsAlibiSlopes: number;
   readonly paramsSinks: number;
   readonly paramsScratch: number;
+  readonly paramsStaging: number;
   readonly paramsNumHeads: number;
   readonly paramsNumKvHeads: number;
   readonly paramsLq: number;
@@ -131,6 +152,8 @@ export interface Kernels {
   readonly paramsWindowLeft: number;
   readonly paramsWindowRight: number;
   readonly paramsAlibiBatch: number;
+  readonly paramsKvType: number;
+  readonly paramsKvCapacity: number;
   readonly paramsScale: number;
   readonly paramsSoftcap: number;
   readonly paramsDropoutBelow: number;

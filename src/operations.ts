@@ -1,6 +1,7 @@
 // The operations of a runtime by their types. Where every operand (masks, slopes and sinks aside) is resident the result
 // is resident, and the caller's to dispose; otherwise it is a plain tensor. `out`, where given, takes the result and is
 // returned, with `dims` alone as a new { data, shape } over its data.
+import type { KeyValueCache } from "./key-value-cache.ts";
 import type { ResidentTensor } from "./tensor.ts";
 import type {
   AttentionBackwardInputs,
@@ -8,8 +9,10 @@ import type {
   AttentionOptions,
   AttentionPart,
   AttentionWithLse,
+  CacheAttentionOptions,
   ElementwiseOptions,
   GeluOptions,
+  KeyValueCacheOptions,
   LayerNormOptions,
   LayerNormWithStats,
   LogSumExpOptions,
@@ -80,6 +83,24 @@ interface ResidentInputs {
 export interface AttentionBackwardFunction {
   <I extends AttentionBackwardInputs & ResidentInputs>(inputs: I): AttentionGradients<R> & Requested<I, R>;
   <I extends AttentionBackwardInputs>(inputs: I): AttentionGradients & Requested<I, Tensor>;
+}
+
+/** Type of attend of a {@link KeyValueCache}: the output, or with `returnLse: true` the output and the log-sum-exp. */
+export interface AttendFunction {
+  <Out extends Tensor>(
+    query: R,
+    options: CacheAttentionOptions & WithLse & Into<Out>,
+  ): AttentionWithLse<Out, R>;
+  (query: R, options: CacheAttentionOptions & WithLse & Fresh): AttentionWithLse<R>;
+  <Out extends Tensor>(
+    query: T,
+    options: CacheAttentionOptions & WithLse & Into<Out>,
+  ): AttentionWithLse<Out, Tensor>;
+  (query: T, options: CacheAttentionOptions & WithLse): AttentionWithLse;
+  <Out extends Tensor>(query: T, options: CacheAttentionOptions & WithoutLse & Into<Out>): Out;
+  (query: R, options?: CacheAttentionOptions & WithoutLse & Fresh): R;
+  (query: T, options?: CacheAttentionOptions & WithoutLse): Tensor;
+  (query: T, options?: CacheAttentionOptions): Tensor | AttentionWithLse;
 }
 
 /** Type of mergeAttention. */
@@ -215,6 +236,7 @@ export interface Operations {
   readonly scaledDotProductAttention: AttentionFunction;
   readonly scaledDotProductAttentionBackward: AttentionBackwardFunction;
   readonly mergeAttention: MergeAttentionFunction;
+  readonly keyValueCache: (options: KeyValueCacheOptions) => KeyValueCache;
   readonly matmul: MatmulFunction;
   readonly matmulBackward: MatmulBackwardFunction;
   readonly softmax: SoftmaxFunction;

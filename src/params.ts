@@ -4,6 +4,15 @@ import type { Mask } from "./mask.ts";
 import type { LinearMemory } from "./memory.ts";
 import type { Core } from "./tensor.ts";
 
+/** How a cache holds the keys and values: [batch, numKvHeads, capacity, width], position j in row j % capacity. */
+export interface Stored {
+  /** FLOAT32, FLOAT16 or FLOAT16_FINITE of the kernels. */
+  kvType: number;
+  capacity: number;
+  /** The first key that a query may see: attnMask begins here. */
+  firstKey: number;
+}
+
 /** The sizes of one call, every operand read as [batch, heads, length, width]. */
 export interface Problem {
   /** Batch entries of the result, and of each operand: 1 serves every batch. */
@@ -28,6 +37,8 @@ export interface Problem {
   dropoutP: number;
   /** Key of the generator: an integer from 0 to 2^53 - 1. */
   seed: number;
+  /** Absent where key and value are tensors. */
+  stored: Stored | undefined;
 }
 
 /** Addresses of the operands and results. */
@@ -44,21 +55,23 @@ export interface Addresses {
   alibiSlopes: number;
   sinks: number;
   scratch: number;
+  /** 0: key and value are read in place. */
+  staging: number;
 }
 
 /** Element strides of a contiguous operand, in a row: batch, head, row. */
 function writeStrides(
   i32: Int32Array,
   at: number,
-  p: Problem,
+  isBlhd: boolean,
   batch: number,
   heads: number,
   length: number,
   width: number,
 ): void {
   i32[at] = batch === 1 ? 0 : heads * length * width;
-  i32[at + 1] = p.isBlhd ? width : length * width;
-  i32[at + 2] = p.isBlhd ? heads * width : width;
+  i32[at + 1] = isBlhd ? width : length * width;
+  i32[at + 2] = isBlhd ? heads * width : width;
 }
 
 function maskKind(kernels: Kernels, mask: Mask | undefined): number {
@@ -87,16 +100,35 @@ export function writeParams(
   i32[(address + kernels.paramsAlibiSlopes) >>> 2] = to.alibiSlopes;
   i32[(address + kernels.paramsSinks) >>> 2] = to.sinks;
   i32[(address + kernels.paramsScratch) >>> 2] = to.scratch;
+  i32[(address + kernels.paramsStaging) >>> 2] = to.staging;
   i32[(address + kernels.paramsNumHeads) >>> 2] = p.numHeads;
   i32[(address + kernels.paramsNumKvHeads) >>> 2] = p.numKvHeads;
   i32[(address + kernels.paramsLq) >>> 2] = p.lq;
   i32[(address + kernels.paramsLk) >>> 2] = p.lk;
   i32[(address + kernels.paramsD) >>> 2] = p.d;
   i32[(address + kernels.paramsDv) >>> 2] = p.dv;
-  writeStrides(i32, (address + kernels.paramsQueryBatch) >>> 2, p, p.queryBatch, p.numHeads, p.lq, p.d);
-  writeStrides(i32, (address + kernels.paramsKeyBatch) >>> 2, p, p.keyBatch, p.numKvHeads, p.lk, p.d);
-  writeStrides(i32, (address + kernels.paramsValueBatch) >>> 2, p, p.valueBatch, p.numKvHeads, p.lk, p.dv);
-  writeStrides(i32, (address + kernels.paramsOutBatch) >>> 2, p, p.batch, p.numHeads, p.lq, p.dv);
+  const rows = p.stored?.capacity ?? p.lk;
+  const kvBlhd = p.isBlhd && p.stored === undefined;
+  writeStrides(
+    i32,
+    (address + kernels.paramsQueryBatch) >>> 2,
+    p.isBlhd,
+    p.queryBatch,
+    p.numHeads,
+    p.lq,
+    p.d,
+  );
+  writeStrides(i32, (address + kernels.paramsKeyBatch) >>> 2, kvBlhd, p.keyBatch, p.numKvHeads, rows, p.d);
+  writeStrides(
+    i32,
+    (address + kernels.paramsValueBatch) >>> 2,
+    kvBlhd,
+    p.valueBatch,
+    p.numKvHeads,
+    rows,
+    p.dv,
+  );
+  writeStrides(i32, (address + kernels.paramsOutBatch) >>> 2, p.isBlhd, p.batch, p.numHeads, p.lq, p.dv);
   i32[(address + kernels.paramsMaskKind) >>> 2] = maskKind(kernels, mask);
   if (mask !== undefined) {
     const at = (address + kernels.paramsMaskBatch) >>> 2;
@@ -108,6 +140,8 @@ export function writeParams(
   i32[(address + kernels.paramsWindowLeft) >>> 2] = p.windowLeft;
   i32[(address + kernels.paramsWindowRight) >>> 2] = p.windowRight;
   i32[(address + kernels.paramsAlibiBatch) >>> 2] = alibiBatch;
+  i32[(address + kernels.paramsKvType) >>> 2] = p.stored?.kvType ?? kernels.FLOAT32;
+  i32[(address + kernels.paramsKvCapacity) >>> 2] = rows;
   memory.f32[(address + kernels.paramsScale) >>> 2] = p.scale;
   memory.f32[(address + kernels.paramsSoftcap) >>> 2] = p.softcap;
   i32[(address + kernels.paramsHasDropout) >>> 2] = p.dropoutP > 0 ? 1 : 0;

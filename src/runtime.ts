@@ -5,6 +5,7 @@ import { scaledDotProductAttentionBackward } from "./attention-backward.ts";
 import { exp } from "./exp.ts";
 import { chooseVariant } from "./features.ts";
 import { instantiateKernels, instantiateKernelsSync, type Kernels, type ModuleSource } from "./instance.ts";
+import { KeyValueCache } from "./key-value-cache.ts";
 import { matmul } from "./matmul.ts";
 import { matmulBackward } from "./matmul-backward.ts";
 import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
@@ -40,6 +41,7 @@ import type {
   AttentionPart,
   ElementwiseOptions,
   GeluOptions,
+  KeyValueCacheOptions,
   LayerNormOptions,
   LogSumExpOptions,
   MatmulBackwardInputs,
@@ -83,6 +85,9 @@ export class Runtime implements Operations {
   /** The function {@link mergeAttention} on this runtime. */
   readonly mergeAttention = ((parts: readonly AttentionPart[], options?: MergeAttentionOptions) =>
     mergeAttention(this.#core, parts, options)) as MergeAttentionFunction;
+  /** The function {@link keyValueCache} on this runtime. */
+  readonly keyValueCache = (options: KeyValueCacheOptions): KeyValueCache =>
+    new KeyValueCache(this.#core, options);
   /** The function {@link matmul} on this runtime. */
   readonly matmul = ((a: TensorLike, b: TensorLike, options?: MatmulOptions) =>
     matmul(this.#core, a, b, options)) as MatmulFunction;

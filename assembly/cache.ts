@@ -1,0 +1,81 @@
+// Keys and values as a cache holds them: float32 or float16, in a ring.
+//
+// Storage [batch, numKvHeads, capacity, width], contiguous, for keys and for values: the row of position j is
+// j % capacity. Positions are absolute, so that masks, windows and ALiBi know nothing of the ring.
+//   cacheAppend writes the rows of new positions. `attention` reads rows through cachedRows where params.staging is not
+//   0: where they stand if they are float32 and do not wrap, else copied into staging, float16 widened.
+// The blocks of keys are those of attention.ts, so a row has the bits of attention over the same keys side by side.
+// Reads up to READ_SLACK past rows; writes rows exactly. Staging: cacheStagingBytes(..), 16-byte aligned.
+import { BLOCK_K, FEW_QUERIES, STAGED_ROWS } from "./config";
+import { narrow, widen } from "./float16";
+import { AttentionParams, FLOAT32 } from "./params";
+
+/** An offset of elements, shifted left by this, is one of bytes. */
+@inline
+export function kvShift(kvType: i32): usize {
+  return kvType == FLOAT32 ? 2 : 1;
+}
+
+/** Bytes of staging that `attention` needs: a block of keys and one of values, or for few queries a part of one. */
+export function cacheStagingBytes(lq: i32, d: i32, dv: i32): f64 {
+  const floats = lq <= FEW_QUERIES ? <f64>STAGED_ROWS * max(d, dv) : <f64>BLOCK_K * (<f64>d + dv);
+  return floats * 4 + 32; // widen writes whole vectors
+}
+
+/**
+ * Rows at float32 `from`, by its strides, to positions [position, position + rows) of heads [begin, end) of all. False
+ * if one became a half that is Infinity or NaN.
+ */
+export function cacheAppend(
+  kvType: i32, numKvHeads: i32, capacity: i32, width: i32, to: usize, position: i32, rows: i32,
+  from: usize, fromBatch: i32, fromHead: i32, fromRow: i32, begin: i32, end: i32,
+): bool {
+  assert(0 <= position && rows <= capacity, "cacheAppend: rows");
+  const shift = kvShift(kvType);
+  let finite = true;
+  for (let head = begin; head < end; ++head) {
+    const b = head / numKvHeads, h = head % numKvHeads;
+    let source = from + ((<usize>b * fromBatch + <usize>h * fromHead) << 2);
+    const storage = to + ((<usize>head * capacity * width) << shift);
+    for (let i = 0; i < rows; ++i, source += <usize>fromRow << 2) {
+      const target = storage + ((<usize>((position + i) % capacity) * width) << shift);
+      if (kvType == FLOAT32) memory.copy(target, source, <usize>width << 2);
+      else finite = narrow(width, source, target) && finite;
+    }
+  }
+  return finite;
+}
+
+/** Where position j of one head at `storage` stands. */
+@inline
+export function cachedRow(params: AttentionParams, storage: usize, width: i32, j: i32): usize {
+  return storage + ((<usize>(j % params.kvCapacity) * width) << kvShift(params.kvType));
+}
+
+/** True if positions [from, from + count) do not wrap. */
+@inline
+export function isSideBySide(params: AttentionParams, from: i32, count: i32): bool {
+  return from % params.kvCapacity + count <= params.kvCapacity;
+}
+
+/**
+ * Positions [from, from + count) of one head at `storage`, side by side as float32; what was float16 times `factor` and
+ * 2^-112.
+ */
+export function cachedRows(
+  params: AttentionParams, storage: usize, width: i32, from: i32, count: i32, factor: f32, staging: usize,
+): usize {
+  const unwrapped = min(count, params.kvCapacity - from % params.kvCapacity);
+  const first = cachedRow(params, storage, width, from);
+  const wrapped = staging + ((<usize>unwrapped * width) << 2);
+  assert(count <= params.kvCapacity, "attention: more keys than the ring holds");
+  if (params.kvType != FLOAT32) {
+    widen(unwrapped * width, factor, first, staging);
+    if (unwrapped < count) widen((count - unwrapped) * width, factor, storage, wrapped);
+    return staging;
+  }
+  if (unwrapped == count) return first;
+  memory.copy(staging, first, (<usize>unwrapped * width) << 2);
+  memory.copy(wrapped, storage, (<usize>(count - unwrapped) * width) << 2);
+  return staging;
+}
