@@ -36,28 +36,24 @@ function addPair(a: usize, halves: v128, mask: v128, s: v128): v128 {
   return fma(v128.load32_splat(a, 4), highFour(halves, mask), s);
 }
 
-/** Adds eight elements of a row of A times those of four rows of B, which are transposed as halves. */
+/** Adds four elements of a row of A times those of four rows of B, which are transposed as halves. */
 @inline
-function addEight(a: usize, b: usize, r1: usize, r2: usize, r3: usize, mask: v128, s: v128): v128 {
-  const v0 = v128.load(b), v1 = v128.load(b + r1), v2 = v128.load(b + r2), v3 = v128.load(b + r3);
-  let v01 = i16x8.shuffle(v0, v1, 0, 8, 1, 9, 2, 10, 3, 11), v23 = i16x8.shuffle(v2, v3, 0, 8, 1, 9, 2, 10, 3, 11);
+function addFour(a: usize, b: usize, r1: usize, r2: usize, r3: usize, mask: v128, s: v128): v128 {
+  const v01 = i16x8.shuffle(v128.load64_zero(b), v128.load64_zero(b + r1), 0, 8, 1, 9, 2, 10, 3, 11);
+  const v23 = i16x8.shuffle(v128.load64_zero(b + r2), v128.load64_zero(b + r3), 0, 8, 1, 9, 2, 10, 3, 11);
   s = addPair(a, i32x4.shuffle(v01, v23, 0, 4, 1, 5), mask, s);
-  s = addPair(a + 8, i32x4.shuffle(v01, v23, 2, 6, 3, 7), mask, s);
-  v01 = i16x8.shuffle(v0, v1, 4, 12, 5, 13, 6, 14, 7, 15);
-  v23 = i16x8.shuffle(v2, v3, 4, 12, 5, 13, 6, 14, 7, 15);
-  s = addPair(a + 16, i32x4.shuffle(v01, v23, 0, 4, 1, 5), mask, s);
-  return addPair(a + 24, i32x4.shuffle(v01, v23, 2, 6, 3, 7), mask, s);
+  return addPair(a + 8, i32x4.shuffle(v01, v23, 2, 6, 3, 7), mask, s);
 }
 
 /** One row of A against 16 rows of B: four chains of multiply-adds, since one waits four cycles for itself. */
 function dotSixteen(k: i32, a: usize, b: usize, rowB: usize, c: usize): void {
   const r1 = rowB, r2 = rowB << 1, r3 = r1 + r2, group = rowB << 2, mask = topMask();
   let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
-  for (const end = a + (<usize>k << 2); a < end; a += 32, b += 16) {
-    s0 = addEight(a, b, r1, r2, r3, mask, s0);
-    s1 = addEight(a, b + group, r1, r2, r3, mask, s1);
-    s2 = addEight(a, b + 2 * group, r1, r2, r3, mask, s2);
-    s3 = addEight(a, b + 3 * group, r1, r2, r3, mask, s3);
+  for (const end = a + (<usize>k << 2); a < end; a += 16, b += 8) {
+    s0 = addFour(a, b, r1, r2, r3, mask, s0);
+    s1 = addFour(a, b + group, r1, r2, r3, mask, s1);
+    s2 = addFour(a, b + 2 * group, r1, r2, r3, mask, s2);
+    s3 = addFour(a, b + 3 * group, r1, r2, r3, mask, s3);
   }
   v128.store(c, s0);
   v128.store(c, s1, 16);

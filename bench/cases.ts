@@ -1,5 +1,6 @@
 // The one table of shapes that every bench and every comparison with a peer runs.
 
+import { roundHalf } from "../test/reference/float16.ts";
 import { normal } from "../test/reference/random.ts";
 
 /** Attention over q [batchSize, numHeads, seqLenQ, headDim] and k, v [batchSize, numKvHeads, seqLenK, headDim]. */
@@ -16,6 +17,8 @@ export interface AttentionCase {
   readonly window?: number;
   /** Keys that a boolean mask leaves, the first ones, of every query. */
   readonly keptKeys?: number;
+  /** What keys and values are stored as; of float16 the operands are numbers that it can hold. */
+  readonly kvDtype: "float32" | "float16";
 }
 
 /** The gradients of an attention case: its operands, and the gradient of its output. */
@@ -78,6 +81,13 @@ export const decodeCases: readonly AttentionCase[] = [
   attention(1, 32, 1, 2048, 128),
   attention(1, 32, 1, 2048, 128, { numKvHeads: 8 }),
 ];
+
+/** The same through a KeyValueCache, of either type of storage. */
+export const cacheCases: readonly AttentionCase[] = (["float32", "float16"] as const).flatMap((kvDtype) => [
+  attention(1, 32, 1, 2048, 128, { kvDtype }),
+  attention(1, 32, 1, 8192, 128, { kvDtype }),
+  attention(1, 32, 1, 2048, 128, { kvDtype, numKvHeads: 8 }),
+]);
 
 /** Square, transposed, oblong (a layer of BERT-base), matrix-vector, and sizes that fit no tile. */
 export const matmulCases: readonly MatmulCase[] = [
@@ -144,7 +154,9 @@ export function flops(c: Case): number {
 
 /** Bytes that cannot but be moved: every input read once, every output written once. */
 export function bytes(c: Case): number {
-  return 4 * (inputLengths(c).reduce((sum, length) => sum + length, 0) + outputRows(c) * outputColumns(c));
+  const [first = 0, ...others] = inputLengths(c);
+  const width = c.operation === "attention" && c.kvDtype === "float16" ? 2 : 4;
+  return 4 * (first + outputRows(c) * outputColumns(c)) + width * others.reduce((sum, n) => sum + n, 0);
 }
 
 /** Pairs of query and key that take part, for one head. */
@@ -175,7 +187,11 @@ export function inputLengths(c: Case): number[] {
 
 /** Operands of a case: standard normal, and the same in every run and process. */
 export function randomInputs(c: Case): Float32Array[] {
-  return inputLengths(c).map((length, operand) => Float32Array.from({ length }, normal(operand + 1)));
+  const isHalf = c.operation === "attention" && c.kvDtype === "float16";
+  return inputLengths(c).map((length, operand) => {
+    const data = Float32Array.from({ length }, normal(operand + 1));
+    return isHalf && operand > 0 ? data.map(roundHalf) : data;
+  });
 }
 
 export function outputRows(c: Case): number {
@@ -195,9 +211,10 @@ export function label(c: Case): string {
     case "backward": {
       const shape = [c.batchSize, c.numHeads, c.seqLenQ, c.seqLenK, c.headDim].join(", ");
       const shared = c.numKvHeads === c.numHeads ? "" : ` ${c.numKvHeads} kv heads`;
+      const half = c.kvDtype === "float16" ? " float16" : "";
       const window = c.window === undefined ? "" : ` window ${c.window}`;
       const mask = c.keptKeys === undefined ? "" : ` mask of ${c.keptKeys} keys`;
-      return `${c.operation} (${shape})${shared}${c.isCausal ? " causal" : ""}${window}${mask}`;
+      return `${c.operation} (${shape})${shared}${half}${c.isCausal ? " causal" : ""}${window}${mask}`;
     }
     case "matmul":
       return `matmul ${c.m}x${c.k}x${c.n}${c.transposeB ? " transposeB" : ""}`;
@@ -212,7 +229,7 @@ function attention(
   seqLenQ: number,
   seqLenK: number,
   headDim: number,
-  more: Partial<Pick<AttentionCase, "isCausal" | "numKvHeads" | "window" | "keptKeys">> = {},
+  more: Partial<Pick<AttentionCase, "isCausal" | "numKvHeads" | "window" | "keptKeys" | "kvDtype">> = {},
 ): AttentionCase {
   return {
     operation: "attention",
@@ -223,6 +240,7 @@ function attention(
     seqLenK,
     headDim,
     isCausal: false,
+    kvDtype: "float32",
     ...more,
   };
 }

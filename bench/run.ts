@@ -1,9 +1,10 @@
-// node bench/run.ts [peak|attention|backward|gemm|softmax|calls ...] [--variant simd|relaxed] [--filter text] [--quick] [--json file]
+// node bench/run.ts [peak|attention|backward|cache|gemm|softmax|calls ...] [--variant simd|relaxed] [--filter text] [--quick] [--json file]
 
 import { parseArgs } from "node:util";
 import type { Variant } from "wasm-attention";
 import { attentionBench } from "./attention.bench.ts";
 import { backwardBench } from "./backward.bench.ts";
+import { cacheBench } from "./cache.bench.ts";
 import { callsBench } from "./calls.bench.ts";
 import { loadCeiling } from "./ceiling.ts";
 import { gemmBench } from "./gemm.bench.ts";
@@ -17,6 +18,7 @@ const benches = {
   peak: peakBench,
   attention: attentionBench,
   backward: backwardBench,
+  cache: cacheBench,
   gemm: gemmBench,
   softmax: softmaxBench,
   calls: callsBench,
