@@ -20,7 +20,6 @@ import { cachedRows, kvShift } from "./cache";
 import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
 import { dropTile, dropWeights } from "./dropout";
-import { REBIAS } from "./half-rows";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
 import {
@@ -114,7 +113,7 @@ function cachedBlock(
   params: AttentionParams, k: usize, width: i32, row: i32, from: i32, to: i32, offset: usize,
 ): usize {
   if (params.staging == 0) return k;
-  return cachedRows(params, k, width, from, to - from, REBIAS, params.staging + offset) - ((<usize>from * row) << 2);
+  return cachedRows(params, k, width, from, to - from, false, params.staging + offset) - ((<usize>from * row) << 2);
 }
 
 /** Packs scale * Q^T and clears the statistics and outputs of each panel. */

@@ -7,7 +7,7 @@
 // The blocks of keys are those of attention.ts, so a row has the bits of attention over the same keys side by side.
 // Reads up to READ_SLACK past rows; writes rows exactly. Staging: cacheStagingBytes(..), 16-byte aligned.
 import { BLOCK_K, FEW_QUERIES, STAGED_ROWS } from "./config";
-import { narrow, widen } from "./float16";
+import { SPECIAL, narrow, spread, widen } from "./float16";
 import { AttentionParams, FLOAT32 } from "./params";
 
 /** An offset of elements, shifted left by this, is one of bytes. */
@@ -23,27 +23,31 @@ export function cacheStagingBytes(lq: i32, d: i32, dv: i32): f64 {
 }
 
 /**
- * Rows at float32 `from`, by its strides, to positions [position, position + rows) of heads [begin, end) of all. False
- * if one became a half that is Infinity or NaN.
+ * Rows at float32 `from`, by its strides, to positions [position, position + rows) of heads [begin, end) of all.
+ * Returns how many became subnormal halves, or SPECIAL if one became Infinity or NaN.
  */
 export function cacheAppend(
   kvType: i32, numKvHeads: i32, capacity: i32, width: i32, to: usize, position: i32, rows: i32,
   from: usize, fromBatch: i32, fromHead: i32, fromRow: i32, begin: i32, end: i32,
-): bool {
+): i32 {
   assert(0 <= position && rows <= capacity, "cacheAppend: rows");
   const shift = kvShift(kvType);
-  let finite = true;
+  let subnormals = 0;
   for (let head = begin; head < end; ++head) {
     const b = head / numKvHeads, h = head % numKvHeads;
     let source = from + ((<usize>b * fromBatch + <usize>h * fromHead) << 2);
     const storage = to + ((<usize>head * capacity * width) << shift);
     for (let i = 0; i < rows; ++i, source += <usize>fromRow << 2) {
       const target = storage + ((<usize>((position + i) % capacity) * width) << shift);
-      if (kvType == FLOAT32) memory.copy(target, source, <usize>width << 2);
-      else finite = narrow(width, source, target) && finite;
+      if (kvType == FLOAT32) {
+        memory.copy(target, source, <usize>width << 2);
+        continue;
+      }
+      const found = narrow(width, source, target);
+      subnormals = found == SPECIAL || subnormals == SPECIAL ? SPECIAL : subnormals + found;
     }
   }
-  return finite;
+  return subnormals;
 }
 
 /** Where position j of one head at `storage` stands. */
@@ -58,20 +62,20 @@ export function isSideBySide(params: AttentionParams, from: i32, count: i32): bo
   return from % params.kvCapacity + count <= params.kvCapacity;
 }
 
-/**
- * Positions [from, from + count) of one head at `storage`, side by side as float32; what was float16 times `factor` and
- * 2^-112.
- */
+/** Positions [from, from + count) of one head at `storage`, side by side as float32; float16 2^-112 times if `raw`. */
 export function cachedRows(
-  params: AttentionParams, storage: usize, width: i32, from: i32, count: i32, factor: f32, staging: usize,
+  params: AttentionParams, storage: usize, width: i32, from: i32, count: i32, raw: bool, staging: usize,
 ): usize {
   const unwrapped = min(count, params.kvCapacity - from % params.kvCapacity);
   const first = cachedRow(params, storage, width, from);
   const wrapped = staging + ((<usize>unwrapped * width) << 2);
   assert(count <= params.kvCapacity, "attention: more keys than the ring holds");
   if (params.kvType != FLOAT32) {
-    widen(unwrapped * width, factor, first, staging);
-    if (unwrapped < count) widen((count - unwrapped) * width, factor, storage, wrapped);
+    if (raw) spread(unwrapped * width, first, staging);
+    else widen(unwrapped * width, first, staging);
+    if (unwrapped == count) return staging;
+    if (raw) spread((count - unwrapped) * width, storage, wrapped);
+    else widen((count - unwrapped) * width, storage, wrapped);
     return staging;
   }
   if (unwrapped == count) return first;

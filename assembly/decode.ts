@@ -112,7 +112,7 @@ function rowsFrom(
   params: AttentionParams, halves: bool, k: usize, width: i32, row: usize, from: i32, count: i32,
 ): usize {
   if (params.staging == 0) return k + <usize>from * row;
-  return cachedRows(params, k, width, from, count, halves ? 1 : REBIAS, params.staging);
+  return cachedRows(params, k, width, from, count, halves, params.staging);
 }
 
 /** scores[row][0..n) = scaled query * keys [from, from + n). */

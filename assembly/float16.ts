@@ -1,28 +1,54 @@
 // Half precision (IEEE 754 binary16: sign, 5 bits of exponent, 10 of fraction) as 16-bit patterns: storage only.
 //
-//   widen: n patterns to float32, times `factor` and 2^-112: with REBIAS (half-rows.ts) exactly what they stand for,
-//     subnormals, signed zeros, infinities and NaN among them.
+//   widen: n patterns to float32, exactly: subnormals, signed zeros, infinities and NaN come out as what they are.
+//   spread: the same times 2^-112, for half-rows.ts, where none is Infinity or NaN. Subnormals become those of float32,
+//     with which an engine computes many times slower.
 //   narrow: n float32 to patterns, rounded to nearest even, subnormals kept; 65520 and more is Infinity, NaN is NaN.
-//     False if one of them is Infinity or NaN.
-// widen reads up to 14 bytes past the last pattern and writes whole vectors: n rounded up to 8 floats. narrow reads and
-// writes exactly. No scratch; from and to may not overlap.
+//     Returns the number of subnormals among them, or SPECIAL if one is Infinity or NaN.
+// widen and spread read up to 14 bytes past the last pattern and write whole vectors: n rounded up to 8 floats. narrow
+// reads and writes exactly. No scratch; from and to may not overlap.
 import { loadPartial } from "./simd";
 
+@inline export const SPECIAL: i32 = -1;
+
+/** Vectors of 16-bit lanes interleaved: the first, or the last, four floats with these lower and upper halves. */
+@inline
+function firstFloats(bottom: v128, top: v128): v128 {
+  return i16x8.shuffle(bottom, top, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+
+@inline
+function lastFloats(bottom: v128, top: v128): v128 {
+  return i16x8.shuffle(bottom, top, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
 /**
- * The fields of a half, moved into place, are a float32 whose exponent is 112 too small: a product puts that right, and
- * is exact, also for subnormals. The upper and lower halves of eight results are made side by side, then interleaved.
+ * The fields move into place, and 112 is added to the exponent, for Infinity and NaN twice. A subnormal is read with a
+ * leading one that it does not have, at the exponent where that is 2^-14, which is then subtracted.
  */
-export function widen(n: i32, factor: f32, from: usize, to: usize): void {
-  const rebias = f32x4.splat(factor);
-  const magnitude = i16x8.splat(0x7fff), largest = i16x8.splat(0x7bff);
-  const signAndTop = i16x8.splat(<i16>0x8fff), infinity = i16x8.splat(0x7f80);
+export function widen(n: i32, from: usize, to: usize): void {
+  const magnitudeMask = i16x8.splat(0x7fff), signMask = i16x8.splat(i16.MIN_VALUE), none = i16x8.splat(0);
+  const largest = i16x8.splat(0x7bff), leastNormal = i16x8.splat(0x0400);
+  const rebias = i16x8.splat(0x3800), one = i16x8.splat(0x0080), power = i16x8.splat(0x3880);
   for (const end = from + (<usize>n << 1); from < end; from += 16, to += 32) {
-    const half = v128.load(from);
-    const special = i16x8.gt_s(v128.and(half, magnitude), largest); // Infinity and NaN
-    const top = v128.or(v128.and(i16x8.shr_s(half, 3), signAndTop), v128.and(special, infinity));
-    const bottom = i16x8.shl(half, 13);
-    v128.store(to, f32x4.mul(i16x8.shuffle(bottom, top, 0, 8, 1, 9, 2, 10, 3, 11), rebias));
-    v128.store(to, f32x4.mul(i16x8.shuffle(bottom, top, 4, 12, 5, 13, 6, 14, 7, 15), rebias), 16);
+    const half = v128.load(from), magnitude = v128.and(half, magnitudeMask), sign = v128.and(half, signMask);
+    const subnormal = i16x8.lt_s(magnitude, leastNormal), special = i16x8.gt_s(magnitude, largest);
+    let top = i16x8.add(i16x8.shr_u(magnitude, 3), rebias);
+    top = i16x8.add(top, v128.or(v128.and(subnormal, one), v128.and(special, rebias)));
+    const bottom = i16x8.shl(half, 13), leading = v128.and(subnormal, power);
+    const x0 = f32x4.sub(firstFloats(bottom, top), firstFloats(none, leading));
+    const x1 = f32x4.sub(lastFloats(bottom, top), lastFloats(none, leading));
+    v128.store(to, v128.or(x0, firstFloats(none, sign)));
+    v128.store(to, v128.or(x1, lastFloats(none, sign)), 16);
+  }
+}
+
+export function spread(n: i32, from: usize, to: usize): void {
+  const mask = i16x8.splat(<i16>0x8fff);
+  for (const end = from + (<usize>n << 1); from < end; from += 16, to += 32) {
+    const half = v128.load(from), top = v128.and(i16x8.shr_s(half, 3), mask), bottom = i16x8.shl(half, 13);
+    v128.store(to, firstFloats(bottom, top));
+    v128.store(to, lastFloats(bottom, top), 16);
   }
 }
 
@@ -46,19 +72,31 @@ function narrowFour(x: v128): v128 {
   return v128.or(pattern, v128.and(i32x4.shr_u(x, 16), i32x4.splat(0x8000)));
 }
 
-export function narrow(n: i32, from: usize, to: usize): bool {
+/** -1 in the lanes whose pattern is subnormal. */
+@inline
+function areSubnormal(patterns: v128): v128 {
+  const magnitude = v128.and(patterns, i32x4.splat(0x7fff));
+  return v128.andnot(i32x4.lt_s(magnitude, i32x4.splat(0x0400)), i32x4.eq(magnitude, i32x4.splat(0)));
+}
+
+export function narrow(n: i32, from: usize, to: usize): i32 {
   const infinity = i32x4.splat(0x7c00);
-  let special = i32x4.splat(0), i = n;
+  let special = i32x4.splat(0), subnormal = special, i = n;
   for (; i >= 4; i -= 4, from += 16, to += 8) {
     const four = narrowFour(v128.load(from));
     special = v128.or(special, i32x4.eq(v128.and(four, infinity), infinity));
+    subnormal = i32x4.sub(subnormal, areSubnormal(four));
     v128.store64_lane(to, i16x8.narrow_i32x4_u(four, four), 0);
   }
-  if (i == 0) return !v128.any_true(special);
-  const four = narrowFour(loadPartial(from, i, i32x4.splat(0)));
-  special = v128.or(special, i32x4.eq(v128.and(four, infinity), infinity));
-  v128.store16_lane(to, four, 0);
-  if (i > 1) v128.store16_lane(to, four, 2, 2);
-  if (i > 2) v128.store16_lane(to, four, 4, 4);
-  return !v128.any_true(special);
+  if (i > 0) {
+    const four = narrowFour(loadPartial(from, i, i32x4.splat(0)));
+    special = v128.or(special, i32x4.eq(v128.and(four, infinity), infinity));
+    subnormal = i32x4.sub(subnormal, areSubnormal(four));
+    v128.store16_lane(to, four, 0);
+    if (i > 1) v128.store16_lane(to, four, 2, 2);
+    if (i > 2) v128.store16_lane(to, four, 4, 4);
+  }
+  if (v128.any_true(special)) return SPECIAL;
+  return i32x4.extract_lane(subnormal, 0) + i32x4.extract_lane(subnormal, 1)
+    + i32x4.extract_lane(subnormal, 2) + i32x4.extract_lane(subnormal, 3);
 }

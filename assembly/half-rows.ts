@@ -1,4 +1,4 @@
-// few-rows.ts over float16 rows of B that hold no Infinity and no NaN, where they stand: half the bytes to read.
+// few-rows.ts over float16 rows of B that hold no Infinity, no NaN and few subnormals, where they stand.
 //
 // A half, its fields moved into place, is a float32 2^-112 times too small. It is left so: A comes in 2^112 times too
 // large (REBIAS), and every product has the bits that it has over B as float32.

@@ -71,7 +71,7 @@ export const MASK_ADDITIVE: i32 = 2;
 
 export const FLOAT32: i32 = 0;
 export const FLOAT16: i32 = 1;
-export const FLOAT16_FINITE: i32 = 2; // no Infinity and no NaN
+export const FLOAT16_FINITE: i32 = 2; // no Infinity, no NaN and few subnormals
 
 /** A window side without end: larger than any length, small enough that position + UNBOUNDED does not overflow. */
 export const UNBOUNDED: i32 = 1 << 29;

@@ -6,8 +6,17 @@ import { describeVariants, expectSame, randomTensor, unavailable, zeros } from "
 const patterns = Float32Array.from({ length: 65536 }, (_, pattern) => fromHalf(pattern));
 const finite = patterns.filter(Number.isFinite);
 
-/** Through a cache and back: the value of the one key that counts, of `keys` in all, seen by `lq` queries. */
-function throughValues(runtime: Runtime, values: Float32Array, keys: number, lq: number): Float32Array {
+/**
+ * Through a cache and back: the value of the one key that counts, of `keys` in all, seen by `lq` queries. Where few of the
+ * halves are subnormal they are read in place, else, or where one is Infinity or NaN, widened.
+ */
+function throughValues(
+  runtime: Runtime,
+  values: Float32Array,
+  keys: number,
+  lq: number,
+  counts = 0,
+): Float32Array {
   using cache = runtime.keyValueCache({
     numKvHeads: 1,
     headDim: 8,
@@ -15,10 +24,11 @@ function throughValues(runtime: Runtime, values: Float32Array, keys: number, lq:
     dtype: "float16",
   });
   const value = zeros(1, 1, keys, values.length);
-  value.data.set(values);
+  value.data.set(values, counts * values.length);
   cache.append(zeros(1, 1, keys, 8), value);
   for (let i = keys; i < lq; i++) cache.append(zeros(1, 1, 1, 8), zeros(1, 1, 1, values.length));
-  const bias = new Float32Array(cache.length).fill(-1000, 1);
+  const bias = new Float32Array(cache.length).fill(-1000);
+  bias[counts] = 0;
   const attnMask = { data: bias, shape: [cache.length] };
   const { data } = cache.attend(zeros(1, 1, lq, 8), { attnMask, isCausal: false });
   return data.slice(0, values.length);
@@ -27,12 +37,18 @@ function throughValues(runtime: Runtime, values: Float32Array, keys: number, lq:
 /** The same by the scores, which log-sum-exp over one of 16 keys gives back. */
 function throughKeys(runtime: Runtime, values: Float32Array): Float32Array {
   const batch = Math.ceil(values.length / 16);
-  using cache = runtime.keyValueCache({ batch, numKvHeads: 1, headDim: 8, dtype: "float16" });
+  using cache = runtime.keyValueCache({
+    batch,
+    numKvHeads: 1,
+    headDim: 8,
+    valueDim: 16,
+    dtype: "float16",
+  });
   const key = zeros(batch, 1, 16, 8);
   values.forEach((value, i) => {
     key.data[8 * i] = value;
   });
-  cache.append(key, key);
+  cache.append(key, zeros(batch, 1, 16, 16));
   const query = zeros(batch, 1, 1, 8);
   for (let b = 0; b < batch; b++) query.data[8 * b] = 1;
   const found = new Float32Array(16 * batch);
@@ -70,6 +86,8 @@ describeVariants("float16", (runtime) => {
     expectValues(throughValues(runtime, patterns, 1, 5), withoutSign(patterns));
     expectValues(throughValues(runtime, finite, 1, 1), withoutSign(finite));
     expectValues(throughValues(runtime, finite, 4, 1), withoutSign(finite));
+    expectValues(throughValues(runtime, finite, 20, 1), withoutSign(finite));
+    expectValues(throughValues(runtime, finite, 17, 1, 16), withoutSign(finite));
     expectValues(throughKeys(runtime, finite), withoutSign(finite));
     const ordered = patterns.filter((x) => x < Infinity); // with -Infinity, without NaN
     expectValues(throughKeys(runtime, ordered), withoutSign(ordered));
