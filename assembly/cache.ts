@@ -7,8 +7,8 @@
 // The blocks of keys are those of attention.ts, so a row has the bits of attention over the same keys side by side.
 // Reads up to READ_SLACK past rows; writes rows exactly. Staging: cacheStagingBytes(..), 16-byte aligned.
 import { BLOCK_K, FEW_QUERIES, STAGED_ROWS } from "./config";
-import { SPECIAL, narrow, spread, widen } from "./float16";
-import { AttentionParams, FLOAT32 } from "./params";
+import { REBIAS, SPECIAL, narrow, widen, widenFinite } from "./float16";
+import { AttentionParams, FLOAT16_FINITE, FLOAT32 } from "./params";
 
 /** An offset of elements, shifted left by this, is one of bytes. */
 @inline
@@ -62,6 +62,12 @@ export function isSideBySide(params: AttentionParams, from: i32, count: i32): bo
   return from % params.kvCapacity + count <= params.kvCapacity;
 }
 
+@inline
+function widenRows(kvType: i32, n: i32, raw: bool, from: usize, to: usize): void {
+  if (kvType == FLOAT16_FINITE) widenFinite(n, raw ? 1 : REBIAS, from, to);
+  else widen(n, from, to);
+}
+
 /** Positions [from, from + count) of one head at `storage`, side by side as float32; float16 2^-112 times if `raw`. */
 export function cachedRows(
   params: AttentionParams, storage: usize, width: i32, from: i32, count: i32, raw: bool, staging: usize,
@@ -71,11 +77,8 @@ export function cachedRows(
   const wrapped = staging + ((<usize>unwrapped * width) << 2);
   assert(count <= params.kvCapacity, "attention: more keys than the ring holds");
   if (params.kvType != FLOAT32) {
-    if (raw) spread(unwrapped * width, first, staging);
-    else widen(unwrapped * width, first, staging);
-    if (unwrapped == count) return staging;
-    if (raw) spread((count - unwrapped) * width, storage, wrapped);
-    else widen((count - unwrapped) * width, storage, wrapped);
+    widenRows(params.kvType, unwrapped * width, raw, first, staging);
+    if (unwrapped < count) widenRows(params.kvType, (count - unwrapped) * width, raw, storage, wrapped);
     return staging;
   }
   if (unwrapped == count) return first;

@@ -63,6 +63,12 @@ export const EXACT_LSE: f32 = 16;
 export const FEW_QUERIES: i32 = 4;
 
 /**
+ * Up to this many rows of queries read a float16 cache where it stands; more of them share what is widened once.
+ * npm run bench -- cache
+ */
+export const HALF_ROWS: i32 = 3;
+
+/**
  * Rows of a float16 cache that few queries widen at a time: 24 KiB of 128 floats stay in L1 until they are read. A
  * multiple of the 8 keys of dotRows that divides BLOCK_K. npm run bench -- cache
  */

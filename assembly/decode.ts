@@ -6,11 +6,12 @@
 // Work range [begin, end): items b * numKvHeads + hKv.
 // Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
 import { cachedRow, cachedRows, isSideBySide, kvShift } from "./cache";
-import { BLOCK_K, NR, STAGED_ROWS } from "./config";
+import { BLOCK_K, HALF_ROWS, NR, STAGED_ROWS } from "./config";
 import { dropTile } from "./dropout";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { addRows, dotRows, zeroRows } from "./few-rows";
-import { ADD_ROWS, DOT_ROWS, REBIAS, addHalfRows, dotHalfRows } from "./half-rows";
+import { REBIAS } from "./float16";
+import { ADD_ROWS, DOT_ROWS, addHalfRows, dotHalfRows } from "./half-rows";
 import { maxPlusLog } from "./log";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskShift, maskTile } from "./mask";
 import { AttentionParams, FLOAT16_FINITE } from "./params";
@@ -59,7 +60,7 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
 
   startRows(params, b, hKv * group, rows, query, stats, sums);
   const step = params.staging == 0 ? BLOCK_K : STAGED_ROWS; // keys that are read at a time
-  const halves = readsHalves(params) && areSmall(rows * d, query);
+  const halves = readsHalves(params, rows) && areSmall(rows * d, query);
   if (halves) rebias(rows * d, query);
   const first = firstKey(params, position), last = endKey(params, position + params.lq - 1, kvLength);
   for (let from = first; from < last;) { // to the end of the block that `from` is in
@@ -85,10 +86,10 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
   finishRows(params, b, hKv * group, rows, stats, sums);
 }
 
-/** True where K and V may be read as halves (half-rows.ts): no vector is cut. */
+/** True where K and V may be read as halves (half-rows.ts), no vector cut, and few rows share them: see HALF_ROWS. */
 @inline
-function readsHalves(params: AttentionParams): bool {
-  return params.kvType == FLOAT16_FINITE && ((params.d | params.dv) & 7) == 0;
+function readsHalves(params: AttentionParams, rows: i32): bool {
+  return params.kvType == FLOAT16_FINITE && rows <= HALF_ROWS && ((params.d | params.dv) & 7) == 0;
 }
 
 /** True if n floats, a multiple of 4, may be made 2^112 times larger. */

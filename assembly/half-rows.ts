@@ -8,7 +8,6 @@
 // there.
 import { fma } from "./simd";
 
-@inline export const REBIAS: f32 = 5.192296858534828e33; // 2^112
 @inline export const DOT_ROWS: i32 = 16;
 @inline export const ADD_ROWS: i32 = 4;
 
@@ -61,84 +60,11 @@ function dotSixteen(k: i32, a: usize, b: usize, rowB: usize, c: usize): void {
   v128.store(c, s3, 48);
 }
 
-/**
- * Four rows of A against eight rows of B, in two groups of four: the halves of a group are transposed and moved once
- * for all rows of A. Eight chains of multiply-adds, as in few-rows.ts.
- */
-function dotFourRows(k: i32, a: usize, rowA: usize, b: usize, rowB: usize, c: usize, rowC: usize): void {
-  const mask = topMask(), a1 = rowA, a2 = rowA << 1, a3 = a1 + a2, b2 = rowB << 1, b3 = b2 + rowB;
-  let s00 = f32x4.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
-  let v01 = s00, v23 = s00, pair = s00, t = s00, g: usize;
-  for (const end = a + (<usize>k << 2); a < end; a += 16, b += 8) {
-    v01 = i16x8.shuffle(v128.load64_zero(b), v128.load64_zero(b + rowB), 0, 8, 1, 9, 2, 10, 3, 11);
-    v23 = i16x8.shuffle(v128.load64_zero(b + b2), v128.load64_zero(b + b3), 0, 8, 1, 9, 2, 10, 3, 11);
-    pair = i32x4.shuffle(v01, v23, 0, 4, 1, 5);
-    t = lowFour(pair, mask);
-    s00 = fma(v128.load32_splat(a), t, s00);
-    s10 = fma(v128.load32_splat(a + a1), t, s10);
-    s20 = fma(v128.load32_splat(a + a2), t, s20);
-    s30 = fma(v128.load32_splat(a + a3), t, s30);
-    t = highFour(pair, mask);
-    s00 = fma(v128.load32_splat(a, 4), t, s00);
-    s10 = fma(v128.load32_splat(a + a1, 4), t, s10);
-    s20 = fma(v128.load32_splat(a + a2, 4), t, s20);
-    s30 = fma(v128.load32_splat(a + a3, 4), t, s30);
-    pair = i32x4.shuffle(v01, v23, 2, 6, 3, 7);
-    t = lowFour(pair, mask);
-    s00 = fma(v128.load32_splat(a, 8), t, s00);
-    s10 = fma(v128.load32_splat(a + a1, 8), t, s10);
-    s20 = fma(v128.load32_splat(a + a2, 8), t, s20);
-    s30 = fma(v128.load32_splat(a + a3, 8), t, s30);
-    t = highFour(pair, mask);
-    s00 = fma(v128.load32_splat(a, 12), t, s00);
-    s10 = fma(v128.load32_splat(a + a1, 12), t, s10);
-    s20 = fma(v128.load32_splat(a + a2, 12), t, s20);
-    s30 = fma(v128.load32_splat(a + a3, 12), t, s30);
-    g = b + 4 * rowB;
-    v01 = i16x8.shuffle(v128.load64_zero(g), v128.load64_zero(g + rowB), 0, 8, 1, 9, 2, 10, 3, 11);
-    v23 = i16x8.shuffle(v128.load64_zero(g + b2), v128.load64_zero(g + b3), 0, 8, 1, 9, 2, 10, 3, 11);
-    pair = i32x4.shuffle(v01, v23, 0, 4, 1, 5);
-    t = lowFour(pair, mask);
-    s01 = fma(v128.load32_splat(a), t, s01);
-    s11 = fma(v128.load32_splat(a + a1), t, s11);
-    s21 = fma(v128.load32_splat(a + a2), t, s21);
-    s31 = fma(v128.load32_splat(a + a3), t, s31);
-    t = highFour(pair, mask);
-    s01 = fma(v128.load32_splat(a, 4), t, s01);
-    s11 = fma(v128.load32_splat(a + a1, 4), t, s11);
-    s21 = fma(v128.load32_splat(a + a2, 4), t, s21);
-    s31 = fma(v128.load32_splat(a + a3, 4), t, s31);
-    pair = i32x4.shuffle(v01, v23, 2, 6, 3, 7);
-    t = lowFour(pair, mask);
-    s01 = fma(v128.load32_splat(a, 8), t, s01);
-    s11 = fma(v128.load32_splat(a + a1, 8), t, s11);
-    s21 = fma(v128.load32_splat(a + a2, 8), t, s21);
-    s31 = fma(v128.load32_splat(a + a3, 8), t, s31);
-    t = highFour(pair, mask);
-    s01 = fma(v128.load32_splat(a, 12), t, s01);
-    s11 = fma(v128.load32_splat(a + a1, 12), t, s11);
-    s21 = fma(v128.load32_splat(a + a2, 12), t, s21);
-    s31 = fma(v128.load32_splat(a + a3, 12), t, s31);
-  }
-  v128.store(c, s00);
-  v128.store(c, s01, 16);
-  v128.store(c + rowC, s10);
-  v128.store(c + rowC, s11, 16);
-  v128.store(c + 2 * rowC, s20);
-  v128.store(c + 2 * rowC, s21, 16);
-  v128.store(c + 3 * rowC, s30);
-  v128.store(c + 3 * rowC, s31, 16);
-}
-
 export function dotHalfRows(
   m: i32, n: i32, k: i32, a: usize, rowA: usize, b: usize, rowB: usize, c: usize, rowC: usize,
 ): void {
   assert((k & 7) == 0 && n % DOT_ROWS == 0, "dotHalfRows: k must be a multiple of 8, n of DOT_ROWS");
-  let i = 0;
-  for (; i + 4 <= m; i += 4, a += 4 * rowA, c += 4 * rowC) {
-    for (let j = 0; j < n; j += 8) dotFourRows(k, a, rowA, b + <usize>j * rowB, rowB, c + (<usize>j << 2), rowC);
-  }
-  for (; i < m; ++i, a += rowA, c += rowC) {
+  for (let i = 0; i < m; ++i, a += rowA, c += rowC) {
     for (let j = 0; j < n; j += DOT_ROWS) dotSixteen(k, a, b + <usize>j * rowB, rowB, c + (<usize>j << 2));
   }
 }
@@ -164,43 +90,11 @@ function addFourHalves(n: i32, a: usize, b: usize, rowB: usize, c: usize): void 
   }
 }
 
-/** Four halves as they come, 2^-112 times too small. */
-@inline
-function fourHalves(b: usize, mask: v128): v128 {
-  return v128.and(i32x4.shl(v128.load16x4_s(b), 13), mask);
-}
-
-/** The same for two rows of C. */
-function addFourHalvesTwice(n: i32, a: usize, rowA: usize, b: usize, rowB: usize, c: usize, rowC: usize): void {
-  const x0 = v128.load32_splat(a), x1 = v128.load32_splat(a, 4);
-  const x2 = v128.load32_splat(a, 8), x3 = v128.load32_splat(a, 12);
-  a += rowA;
-  const y0 = v128.load32_splat(a), y1 = v128.load32_splat(a, 4);
-  const y2 = v128.load32_splat(a, 8), y3 = v128.load32_splat(a, 12);
-  const mask = i32x4.splat(<i32>0x8fffe000), b3 = 3 * rowB;
-  for (let d = c + rowC, end = c + (<usize>n << 2); c < end; c += 16, d += 16, b += 8) {
-    let s = v128.load(c), r = v128.load(d), t = fourHalves(b, mask);
-    s = fma(x0, t, s);
-    r = fma(y0, t, r);
-    t = fourHalves(b + rowB, mask);
-    s = fma(x1, t, s);
-    r = fma(y1, t, r);
-    t = fourHalves(b + 2 * rowB, mask);
-    s = fma(x2, t, s);
-    r = fma(y2, t, r);
-    t = fourHalves(b + b3, mask);
-    v128.store(c, fma(x3, t, s));
-    v128.store(d, fma(y3, t, r));
-  }
-}
-
 export function addHalfRows(
   m: i32, n: i32, k: i32, a: usize, rowA: usize, b: usize, rowB: usize, c: usize, rowC: usize,
 ): void {
   assert((n & 7) == 0 && k % ADD_ROWS == 0, "addHalfRows: n must be a multiple of 8, k of ADD_ROWS");
   for (let p = 0; p < k; p += ADD_ROWS, a += ADD_ROWS << 2, b += ADD_ROWS * rowB) {
-    let i = 0;
-    for (; i + 2 <= m; i += 2) addFourHalvesTwice(n, a + <usize>i * rowA, rowA, b, rowB, c + <usize>i * rowC, rowC);
-    if (i < m) addFourHalves(n, a + <usize>i * rowA, b, rowB, c + <usize>i * rowC);
+    for (let i = 0; i < m; ++i) addFourHalves(n, a + <usize>i * rowA, b, rowB, c + <usize>i * rowC);
   }
 }
