@@ -1,12 +1,12 @@
 // Half precision (IEEE 754 binary16: sign, 5 bits of exponent, 10 of fraction) as 16-bit patterns: storage only.
 //
 //   widen: n patterns to float32, exactly: subnormals, signed zeros, infinities and NaN come out as what they are.
-//   widenFinite: the same times factor * 2^-112, where none is Infinity or NaN: the fields move into place, no more. In a
-//     third of the time, but subnormals become those of float32 on the way, with which an engine computes much slower.
+//   widenFinite: the same times factor * 2^-112, where none is Infinity or NaN: the fields move into place, no more. It
+//     takes a third of the time, but subnormals are those of float32 on the way, with which engines are much slower.
 //   narrow: n float32 to patterns, rounded to nearest even, subnormals kept; 65520 and more is Infinity, NaN is NaN.
 //     Returns the number of subnormals among them, or SPECIAL if one is Infinity or NaN.
-// widen and widenFinite read up to 14 bytes past the last pattern and write whole vectors: n rounded up to 8 floats. narrow
-// reads and writes exactly. No scratch; from and to may not overlap.
+// widen and widenFinite read up to 14 bytes past the last pattern and write whole vectors: n rounded up to 8 floats.
+// narrow reads and writes exactly. No scratch; from and to may not overlap.
 import { loadPartial } from "./simd";
 
 @inline export const SPECIAL: i32 = -1;

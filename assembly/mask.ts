@@ -63,8 +63,8 @@ export function maskTile(
 }
 
 /**
- * The same by the mask alone, and without a tile: PARTIAL as soon as two values differ. Most blocks of a mask are of one
- * value, and this reads them in a tenth of the time.
+ * The same by the mask alone, and without a tile: PARTIAL as soon as two values differ. Most blocks of a mask are of
+ * one value, and this reads them in a tenth of the time.
  */
 function scanMask(params: AttentionParams, mask: usize, count: i32, k0: i32, k1: i32): i32 {
   if (params.maskColumn == 0) return PARTIAL;
