@@ -17,8 +17,8 @@
 //   queries]: vector lanes are queries, so max, exp and sum need no horizontal step, K and V are read where they stand
 //   by broadcasts, and the finished weights are already the packed operand of the second product.
 import { cachedRows, kvShift } from "./cache";
-import { BLOCK_K, BLOCK_Q, FEW_QUERIES, NR } from "./config";
-import { decode, decodeScratchBytes } from "./decode";
+import { BLOCK_K, BLOCK_Q, NR } from "./config";
+import { areFew, decode, decodeScratchBytes } from "./decode";
 import { dropTile, dropWeights } from "./dropout";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
 import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
@@ -43,14 +43,14 @@ function panelBytes(d: i32, dv: i32): usize {
 }
 
 /** Bytes of scratch that one caller of `attention` needs, in float64: the sizes asked for may be beyond any memory. */
-export function attentionScratchBytes(numHeads: i32, numKvHeads: i32, lq: i32, d: i32, dv: i32): f64 {
-  if (lq <= FEW_QUERIES) return decodeScratchBytes(<f64>numHeads / max(numKvHeads, 1) * lq, d, dv);
+export function attentionScratchBytes(numHeads: i32, numKvHeads: i32, lq: i32, lk: i32, d: i32, dv: i32): f64 {
+  if (areFew(lq, lk, d)) return decodeScratchBytes(<f64>numHeads / max(numKvHeads, 1) * lq, d, dv);
   return <f64>PANELS * (<f64>STATS_BYTES + 32 * (<f64>d + dv)) + 2 * <f64>TILE_BYTES;
 }
 
 /** Work items of a problem: one for each head and block of queries, or each key/value head where queries are few. */
-export function attentionWorkItems(batch: i32, numHeads: i32, numKvHeads: i32, lq: i32): i32 {
-  if (lq <= FEW_QUERIES) return min(lq, 1) * batch * min(numHeads, numKvHeads);
+export function attentionWorkItems(batch: i32, numHeads: i32, numKvHeads: i32, lq: i32, lk: i32, d: i32): i32 {
+  if (areFew(lq, lk, d)) return min(lq, 1) * batch * min(numHeads, numKvHeads);
   return batch * numHeads * ((lq + BLOCK_Q - 1) / BLOCK_Q);
 }
 
@@ -59,7 +59,7 @@ export function attention(params: AttentionParams, begin: i32, end: i32): void {
   assert((params.scratch & 15) == 0, "attention: scratch must be 16-byte aligned");
   assert(params.numHeads % max(params.numKvHeads, 1) == 0, "attention: numHeads must be a multiple of numKvHeads");
   assert(params.d > 0 && params.dv >= 0 && params.lk >= 0, "attention: sizes");
-  if (params.lq <= FEW_QUERIES) {
+  if (areFew(params.lq, params.lk, params.d)) {
     decode(params, begin, end);
     return;
   }

@@ -6,7 +6,8 @@
 //   0: where they stand if they are float32 and do not wrap, else copied into staging, float16 widened.
 // The blocks of keys are those of attention.ts, so a row has the bits of attention over the same keys side by side.
 // Reads up to READ_SLACK past rows; writes rows exactly. Staging: cacheStagingBytes(..), 16-byte aligned.
-import { BLOCK_K, FEW_QUERIES, STAGED_ROWS } from "./config";
+import { BLOCK_K, STAGED_ROWS } from "./config";
+import { areFew } from "./decode";
 import { REBIAS, SPECIAL, narrow, widen, widenFinite } from "./float16";
 import { AttentionParams, FLOAT16_FINITE, FLOAT32 } from "./params";
 
@@ -17,8 +18,8 @@ export function kvShift(kvType: i32): usize {
 }
 
 /** Bytes of staging that `attention` needs: a block of keys and one of values, or for few queries a part of one. */
-export function cacheStagingBytes(lq: i32, d: i32, dv: i32): f64 {
-  const floats = lq <= FEW_QUERIES ? <f64>STAGED_ROWS * max(d, dv) : <f64>BLOCK_K * (<f64>d + dv);
+export function cacheStagingBytes(lq: i32, lk: i32, d: i32, dv: i32): f64 {
+  const floats = areFew(lq, lk, d) ? <f64>STAGED_ROWS * max(d, dv) : <f64>BLOCK_K * (<f64>d + dv);
   return floats * 4 + 32; // widen writes whole vectors
 }
 

@@ -59,8 +59,14 @@ export const BACKWARD_K: i32 = 120;
  */
 export const EXACT_LSE: f32 = 16;
 
-/** Up to this many queries a head goes without tiles of 8, half of which would be empty. npm run bench -- attention */
+/**
+ * Up to this many queries a head goes without tiles of 8, half of which would be empty, and one alone whatever its keys.
+ * npm run bench -- attention
+ */
 export const FEW_QUERIES: i32 = 4;
+
+/** Elements of K of a head from which several queries go without tiles: what they save is in reading it. */
+export const FEW_QUERIES_SIZE: i32 = 512;
 
 /**
  * Up to this many rows of queries read a float16 cache where it stands; more of them share what is widened once.

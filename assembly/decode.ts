@@ -1,4 +1,4 @@
-// Attention for few queries (lq <= FEW_QUERIES), as in decoding: bound by reading K and V, each of which is read once.
+// Attention for few queries (areFew), as in decoding: bound by reading K and V, each of which is read once.
 //
 // The result of attention.ts, bit for bit: every row takes its scores, maxima, sums and products in the same order.
 // Rows are the queries of all heads that share one key/value head: row r is head hKv * group + r / lq, query r % lq.
@@ -6,7 +6,7 @@
 // Work range [begin, end): items b * numKvHeads + hKv.
 // Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
 import { cachedRow, cachedRows, isSideBySide, kvShift } from "./cache";
-import { BLOCK_K, HALF_ROWS, NR, STAGED_ROWS } from "./config";
+import { BLOCK_K, FEW_QUERIES, FEW_QUERIES_SIZE, HALF_ROWS, NR, STAGED_ROWS } from "./config";
 import { dropTile } from "./dropout";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { addRows, dotRows, zeroRows } from "./few-rows";
@@ -25,6 +25,11 @@ import { capScores } from "./softcap";
 @inline const STATS_BYTES: usize = 16;
 @inline const ROW_SUM: usize = 4;
 @inline const RESCALE_BY: usize = 8;
+
+/** Whether attention takes this way: each of the two has the bits of the other. */
+export function areFew(lq: i32, lk: i32, d: i32): bool {
+  return lq <= 1 || (lq <= FEW_QUERIES && <i64>lk * d >= FEW_QUERIES_SIZE);
+}
 
 /** Bytes of a row of `n` floats, rounded up to the pairs of vectors that streamRows writes. */
 @inline

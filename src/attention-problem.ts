@@ -272,7 +272,7 @@ export function inputBytes(core: Core, { p, q, k, v, mask, alibiSlopes, sinks }:
 /** Bytes into which the rows of a cache are copied on their way; float32 that never wraps is read in place. */
 function stagingBytes({ kernels }: Core, { stored, lq, lk, d, dv }: Problem): number {
   if (stored === undefined || (stored.kvType === kernels.FLOAT32 && lk <= stored.capacity)) return 0;
-  return blockBytes(kernels.cacheStagingBytes(lq, d, dv));
+  return blockBytes(kernels.cacheStagingBytes(lq, lk, d, dv));
 }
 
 /** Address of the mask, as if it began at key 0. */

@@ -67,14 +67,15 @@ function run(
   let outAddress = 0;
   let lseAddress = 0;
   if (result.size > 0 || (lse !== undefined && lse.size > 0)) {
-    const scratchBytes = kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.d, p.dv);
+    const scratchBytes = kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.lk, p.d, p.dv);
     const resultBytes = result.stagedBytes + (lse === undefined ? 0 : lse.stagedBytes);
     reserve(core, fn, inputBytes(core, inputs) + resultBytes + blockBytes(scratchBytes), result, lse);
     outAddress = result.stage();
     lseAddress = lse === undefined ? 0 : lse.stage();
     const scratch = memory.stage(scratchBytes);
     const params = stageInputs(core, inputs, { out: outAddress, lse: lseAddress, scratch });
-    kernels.attention(params, 0, kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq));
+    const items = kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq, p.lk, p.d);
+    kernels.attention(params, 0, items);
   }
   const out = result.finish(outAddress);
   return lse === undefined ? out : { out, lse: lse.finish(lseAddress) };

@@ -88,8 +88,22 @@ export interface Kernels {
     end: number,
   ): void;
   attention(params: number, begin: number, end: number): void;
-  attentionScratchBytes(numHeads: number, numKvHeads: number, lq: number, d: number, dv: number): number;
-  attentionWorkItems(batch: number, numHeads: number, numKvHeads: number, lq: number): number;
+  attentionScratchBytes(
+    numHeads: number,
+    numKvHeads: number,
+    lq: number,
+    lk: number,
+    d: number,
+    dv: number,
+  ): number;
+  attentionWorkItems(
+    batch: number,
+    numHeads: number,
+    numKvHeads: number,
+    lq: number,
+    lk: number,
+    d: number,
+  ): number;
   attentionBackward(params: number, gradients: number, begin: number, end: number): void;
   attentionBackwardScratchBytes(d: number, dv: number): number;
   attentionBackwardWorkItems(batch: number, numHeads: number, numKvHeads: number): number;
@@ -108,7 +122,7 @@ export interface Kernels {
     begin: number,
     end: number,
   ): number;
-  cacheStagingBytes(lq: number, d: number, dv: number): number;
+  cacheStagingBytes(lq: number, lk: number, d: number, dv: number): number;
   readonly RELAXED: number;
   readonly READ_SLACK: number;
   readonly BLOCK_K: number;
