@@ -114,16 +114,19 @@ export function readOptions<O extends object>(fn: string, options: O, known: Rea
   if (typeof options !== "object" || options === null) {
     throw new TypeError(`${fn}: options must be an object, got ${describe(options)}`);
   }
-  for (const key of Object.keys(options)) {
+  const given = options as Record<string, unknown>;
+  const read: Record<string, unknown> = {};
+  const keys = Object.keys(given);
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i]!;
     if (!known.has(key)) {
       throw new TypeError(`${fn}: unknown option "${key}"; this version knows ${[...known].join(", ")}`);
     }
+    read[key] = given[key];
   }
-  const read: Record<string, unknown> = {};
-  for (const key of known) {
-    const value = (options as Record<string, unknown>)[key];
-    if (value !== undefined) read[key] = value;
-  }
+  const prototype: unknown = Object.getPrototypeOf(given);
+  if (prototype === Object.prototype || prototype === null) return read as O; // asking for all would cost 0.2 us
+  for (const key of known) if (!(key in read)) read[key] = given[key];
   return read as O;
 }
 
