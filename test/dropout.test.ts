@@ -35,7 +35,7 @@ describeVariants("dropoutP", (runtime) => {
         const seed = problem.seed * 8388593; // beyond 32 bits
         expectAttention(runtime, q, k, v, { ...problem.options, dropoutP, seed });
       }),
-      runs(60),
+      runs(40),
     );
   });
 
@@ -53,7 +53,8 @@ describeVariants("dropoutP", (runtime) => {
       const deviation = 6 * Math.sqrt((dropoutP * (1 - dropoutP)) / out.data.length);
       expect(Math.abs(dropped - dropoutP)).toBeLessThan(deviation);
       expect(Math.abs(sum - 1)).toBeLessThan(deviation / (1 - dropoutP));
-      for (const w of out.data) if (w !== 0) expect(w).toBeCloseTo(1 / length / (1 - dropoutP), 8);
+      const kept = 1 / length / (1 - dropoutP);
+      expect(out.data.every((w) => w === 0 || Math.abs(w - kept) < 1e-8)).toBe(true);
     }
   });
 
