@@ -18,6 +18,7 @@ export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
 export { FLOAT32, FLOAT16, FLOAT16_FINITE } from "./params";
 export { exp } from "./exp";
 export { scale } from "./scale";
+export { add } from "./add";
 export { relu, gelu, geluTanh } from "./activation";
 export { SOFTMAX, LOG_SOFTMAX, LOG_SUM_EXP, softmaxRows, softmaxColumns } from "./softmax";
 export { LAYER_NORM, RMS_NORM, norm } from "./norm";

@@ -5,7 +5,7 @@ export {
 } from "./functions/attention.ts";
 export { keyValueCache } from "./functions/cache.ts";
 export { info, tensor } from "./functions/default-runtime.ts";
-export { exp, matmul, matmulBackward, scale } from "./functions/dense.ts";
+export { add, exp, matmul, matmulBackward, scale } from "./functions/dense.ts";
 export { gelu, layerNorm, relu, rmsNorm, rotaryEmbedding, rotaryTables } from "./functions/layers.ts";
 export {
   logSoftmax,
@@ -16,6 +16,7 @@ export {
 } from "./functions/softmax.ts";
 export type { KeyValueCache } from "./key-value-cache.ts";
 export type {
+  AddFunction,
   AttendFunction,
   AttentionBackwardFunction,
   AttentionFunction,

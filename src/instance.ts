@@ -7,6 +7,7 @@ export interface Kernels {
   heapBase(): number;
   exp(x: number, y: number, begin: number, end: number): void;
   scale(alpha: number, x: number, y: number, begin: number, end: number): void;
+  add(x: number, y: number, z: number, begin: number, end: number): void;
   relu(x: number, y: number, begin: number, end: number): void;
   gelu(x: number, y: number, begin: number, end: number): void;
   geluTanh(x: number, y: number, begin: number, end: number): void;

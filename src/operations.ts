@@ -161,6 +161,13 @@ export interface ScaleFunction {
   (x: T, alpha: number, options?: ElementwiseOptions): Tensor;
 }
 
+/** Type of add. */
+export interface AddFunction {
+  <Out extends Tensor>(x: T, y: T, options: ElementwiseOptions & Into<Out>): Out;
+  (x: R, y: R, options?: ElementwiseOptions & Fresh): R;
+  (x: T, y: T, options?: ElementwiseOptions): Tensor;
+}
+
 /** Type of exp and relu. */
 export interface ExpFunction {
   <Out extends Tensor>(x: T, options: ElementwiseOptions & Into<Out>): Out;
@@ -245,6 +252,7 @@ export interface Operations {
   readonly softmaxBackward: SoftmaxBackwardFunction;
   readonly logSoftmaxBackward: SoftmaxBackwardFunction;
   readonly scale: ScaleFunction;
+  readonly add: AddFunction;
   readonly exp: ExpFunction;
   readonly layerNorm: LayerNormFunction;
   readonly rmsNorm: RmsNormFunction;

@@ -1,5 +1,6 @@
 // A runtime: one instance of the kernels, its memory, and the operations over them.
 import { gelu, relu } from "./activation.ts";
+import { add } from "./add.ts";
 import { scaledDotProductAttention } from "./attention.ts";
 import { scaledDotProductAttentionBackward } from "./attention-backward.ts";
 import { exp } from "./exp.ts";
@@ -12,6 +13,7 @@ import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
 import { mergeAttention } from "./merge-attention.ts";
 import { layerNorm, rmsNorm } from "./norm.ts";
 import type {
+  AddFunction,
   AttentionBackwardFunction,
   AttentionFunction,
   ExpFunction,
@@ -112,6 +114,9 @@ export class Runtime implements Operations {
   /** The function {@link scale} on this runtime. */
   readonly scale = ((x: TensorLike, alpha: number, options?: ElementwiseOptions) =>
     scale(this.#core, x, alpha, options)) as ScaleFunction;
+  /** The function {@link add} on this runtime. */
+  readonly add = ((x: TensorLike, y: TensorLike, options?: ElementwiseOptions) =>
+    add(this.#core, x, y, options)) as AddFunction;
   /** The function {@link exp} on this runtime. */
   readonly exp = ((x: TensorLike, options?: ElementwiseOptions) =>
     exp(this.#core, x, options)) as ExpFunction;

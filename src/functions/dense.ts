@@ -2,6 +2,7 @@
 // What each function throws stands at Operations; here is what one throws beyond that.
 
 import type {
+  AddFunction,
   ExpFunction,
   MatmulBackwardFunction,
   MatmulFunction,
@@ -52,6 +53,16 @@ export const matmulBackward: MatmulBackwardFunction = ((inputs: MatmulBackwardIn
  */
 export const scale: ScaleFunction = ((x: TensorLike, alpha: number, options?: ElementwiseOptions) =>
   defaultRuntime().scale(x, alpha, options)) as ScaleFunction;
+
+/**
+ * x + y, elementwise, of two tensors of one shape: the residual sums of a transformer. `out` may be x or y.
+ *
+ * @throws {RangeError} for shapes that differ. What every operation throws: {@link Operations}.
+ * @example
+ * add({ data: Float32Array.of(1, 2), shape: [2] }, { data: Float32Array.of(10, 20), shape: [2] }).data; // [11, 22]
+ */
+export const add: AddFunction = ((x: TensorLike, y: TensorLike, options?: ElementwiseOptions) =>
+  defaultRuntime().add(x, y, options)) as AddFunction;
 
 /**
  * exp(x), elementwise, by the vector kernel inside softmax: within 1.5 ulp on [-87, 0]. Results below the smallest
