@@ -1,5 +1,6 @@
 export {
   mergeAttention,
+  multiHeadAttention,
   scaledDotProductAttention,
   scaledDotProductAttentionBackward,
 } from "./functions/attention.ts";
@@ -16,6 +17,12 @@ export {
 } from "./functions/softmax.ts";
 export type { KeyValueCache } from "./key-value-cache.ts";
 export type {
+  HeadRotary,
+  MultiHeadAttentionOptions,
+  ProjectionWeights,
+  WeightLayout,
+} from "./multi-head-attention-types.ts";
+export type {
   AddFunction,
   AttendFunction,
   AttentionBackwardFunction,
@@ -27,6 +34,7 @@ export type {
   MatmulBackwardFunction,
   MatmulFunction,
   MergeAttentionFunction,
+  MultiHeadAttentionFunction,
   Operations,
   RmsNormFunction,
   RotaryFunction,

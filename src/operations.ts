@@ -2,6 +2,7 @@
 // is resident, and the caller's to dispose; otherwise it is a plain tensor. `out`, where given, takes the result and is
 // returned, with `dims` alone as a new { data, shape } over its data.
 import type { KeyValueCache } from "./key-value-cache.ts";
+import type { MultiHeadAttentionOptions, ProjectionWeights } from "./multi-head-attention-types.ts";
 import type { ResidentTensor } from "./tensor.ts";
 import type {
   AttentionBackwardInputs,
@@ -101,6 +102,31 @@ export interface AttendFunction {
   (query: R, options?: CacheAttentionOptions & WithoutLse & Fresh): R;
   (query: T, options?: CacheAttentionOptions & WithoutLse): Tensor;
   (query: T, options?: CacheAttentionOptions): Tensor | AttentionWithLse;
+}
+
+type ResidentProjections = {
+  readonly [Name in keyof ProjectionWeights]: R | Extract<ProjectionWeights[Name], undefined>;
+};
+type HeadsOptions = MultiHeadAttentionOptions;
+
+/** Type of multiHeadAttention: of one tensor, self-attention, or of query, key and value. */
+export interface MultiHeadAttentionFunction {
+  <Out extends Tensor>(x: T, options: HeadsOptions & Into<Out>): Out;
+  (x: R, options: HeadsOptions & ResidentProjections & Fresh): R;
+  (x: T, options: HeadsOptions): Tensor;
+  <Out extends Tensor>(
+    query: T,
+    key: T | undefined,
+    value: T | undefined,
+    options: HeadsOptions & Into<Out>,
+  ): Out;
+  (
+    query: R,
+    key: R | undefined,
+    value: R | undefined,
+    options: HeadsOptions & ResidentProjections & Fresh,
+  ): R;
+  (query: T, key: T | undefined, value: T | undefined, options: HeadsOptions): Tensor;
 }
 
 /** Type of mergeAttention. */
@@ -242,6 +268,7 @@ export type RotaryTablesFunction = (
 export interface Operations {
   readonly scaledDotProductAttention: AttentionFunction;
   readonly scaledDotProductAttentionBackward: AttentionBackwardFunction;
+  readonly multiHeadAttention: MultiHeadAttentionFunction;
   readonly mergeAttention: MergeAttentionFunction;
   readonly keyValueCache: (options: KeyValueCacheOptions) => KeyValueCache;
   readonly matmul: MatmulFunction;

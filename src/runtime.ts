@@ -11,6 +11,7 @@ import { matmul } from "./matmul.ts";
 import { matmulBackward } from "./matmul-backward.ts";
 import { LinearMemory, MAX_MEMORY_BYTES } from "./memory.ts";
 import { mergeAttention } from "./merge-attention.ts";
+import { multiHeadAttention } from "./multi-head-attention.ts";
 import { layerNorm, rmsNorm } from "./norm.ts";
 import type {
   AddFunction,
@@ -23,6 +24,7 @@ import type {
   MatmulBackwardFunction,
   MatmulFunction,
   MergeAttentionFunction,
+  MultiHeadAttentionFunction,
   Operations,
   RmsNormFunction,
   RotaryFunction,
@@ -84,6 +86,9 @@ export class Runtime implements Operations {
   /** The function {@link scaledDotProductAttentionBackward} on this runtime. */
   readonly scaledDotProductAttentionBackward = ((inputs: AttentionBackwardInputs) =>
     scaledDotProductAttentionBackward(this.#core, inputs)) as AttentionBackwardFunction;
+  /** The function {@link multiHeadAttention} on this runtime. */
+  readonly multiHeadAttention = ((query: TensorLike, ...others: Parameters<typeof multiHeadAttention>[2]) =>
+    multiHeadAttention(this.#core, query, others)) as MultiHeadAttentionFunction;
   /** The function {@link mergeAttention} on this runtime. */
   readonly mergeAttention = ((parts: readonly AttentionPart[], options?: MergeAttentionOptions) =>
     mergeAttention(this.#core, parts, options)) as MergeAttentionFunction;

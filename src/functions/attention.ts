@@ -5,6 +5,7 @@ import type {
   AttentionBackwardFunction,
   AttentionFunction,
   MergeAttentionFunction,
+  MultiHeadAttentionFunction,
   Operations,
 } from "../operations.ts";
 import type {
@@ -81,3 +82,30 @@ export const mergeAttention: MergeAttentionFunction = ((
   parts: readonly AttentionPart[],
   options?: MergeAttentionOptions,
 ) => defaultRuntime().mergeAttention(parts, options)) as MergeAttentionFunction;
+
+/**
+ * Multi-head attention with its projections: out = concat(heads) Wₒᵀ + bₒ, head h being attention of query W_qᵀ + b_q,
+ * key W_kᵀ + b_k and value W_vᵀ + b_v, cut into heads of headDim along the last axis. Weights are those of
+ * torch.nn.MultiheadAttention, [outputs, inputs], or with `weightLayout: "io"` [inputs, outputs].
+ *
+ * Called as (x, options) for self-attention, or (query, key, value, options), where a key left out is the query and a
+ * value left out the key. Shapes: query [..., queryLength, E], key and value [..., keyLength, E'], result [...,
+ * queryLength, outputs]; `out` may be query, key or value. With numKvHeads < numHeads consecutive heads share a
+ * key/value head. headDim follows from the weights. Resident where operands, weights and biases are.
+ *
+ * A boolean attnMask is that of {@link scaledDotProductAttention}: true = attend. torch.nn.MultiheadAttention has it the
+ * other way round: negate its attn_mask and key_padding_mask. There is no needWeights: weights are never stored.
+ *
+ * @throws {RangeError} for shapes that do not fit each other or the heads.
+ * @throws {TypeError} for weights that are missing or given twice, and for rotary with a key of its own. What every
+ * operation throws: {@link Operations}.
+ * @see Vaswani et al. 2017, 3.2.2; Ainslie et al. 2023, "GQA"; torch.nn.functional.multi_head_attention_forward.
+ * @example
+ * const x = { data: new Float32Array(10 * 64), shape: [10, 64] };
+ * const inProjWeight = { data: new Float32Array(192 * 64), shape: [192, 64] };
+ * const outProjWeight = { data: new Float32Array(64 * 64), shape: [64, 64] };
+ * multiHeadAttention(x, { numHeads: 8, inProjWeight, outProjWeight, isCausal: true }).shape; // [10, 64]
+ */
+export const multiHeadAttention: MultiHeadAttentionFunction = ((
+  ...operands: Parameters<Operations["multiHeadAttention"]>
+) => defaultRuntime().multiHeadAttention(...operands)) as MultiHeadAttentionFunction;

@@ -1,0 +1,247 @@
+// multiHeadAttention: projections into heads, attention over them, and the projection of what they give.
+// All that lies between is staged in the arena, with rows of heads side by side: the layout "blhd" of attention, so
+// that heads are split and joined without moving anything. Three products, not one, make the heads of a fused weight:
+// their cost is the weight's, and each result is contiguous.
+import { type Inputs, inputBytes, inputsOf, SCORE_OPTIONS, stageInputs } from "./attention-problem.ts";
+import { blockBytes } from "./memory.ts";
+import type { HeadRotary, MultiHeadAttentionOptions } from "./multi-head-attention-types.ts";
+import {
+  type Heads,
+  type Projection,
+  type Projections,
+  project,
+  projectionScratchBytes,
+  readProjections,
+} from "./projections.ts";
+import { narrowed, type Rotation, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
+import { describe, readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
+import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
+import type { AttentionOptions, Shape, Tensor, TensorLike } from "./types.ts";
+
+const FN = "multiHeadAttention";
+const OPTIONS: ReadonlySet<string> = new Set([
+  "numHeads",
+  "numKvHeads",
+  "inProjWeight",
+  "inProjBias",
+  "qProjWeight",
+  "kProjWeight",
+  "vProjWeight",
+  "qProjBias",
+  "kProjBias",
+  "vProjBias",
+  "outProjWeight",
+  "outProjBias",
+  "weightLayout",
+  "rotary",
+  ...SCORE_OPTIONS.filter((name) => name !== "layout"),
+  "out",
+]);
+const ROTARY_OPTIONS: ReadonlySet<string> = new Set([
+  "cos",
+  "sin",
+  "positionIds",
+  "positionOffset",
+  "interleaved",
+  "rotaryDim",
+]);
+const NO_DATA = new Float32Array(0);
+
+function readCount(name: string, value: unknown): number {
+  if (Number.isInteger(value) && (value as number) >= 1) return value as number;
+  throw new (typeof value === "number" ? RangeError : TypeError)(
+    `${FN}: ${name} must be an integer of 1 or more, got ${describe(value)}`,
+  );
+}
+
+/** Reads the operands, those left out being the one before, and the heads they are to have. */
+function readHeads(
+  core: Core,
+  query: TensorLike,
+  key: TensorLike | undefined,
+  value: TensorLike | undefined,
+  options: MultiHeadAttentionOptions,
+): Heads {
+  const q = readOperand(core, FN, "query", query);
+  const k = key === undefined || key === query ? q : readOperand(core, FN, "key", key);
+  const v = value === undefined || value === key ? k : readOperand(core, FN, "value", value);
+  const rank = q.shape.length;
+  const shapes = `query ${showShape(q.shape)}, key ${showShape(k.shape)}, value ${showShape(v.shape)}`;
+  if (rank < 2 || k.shape.length !== rank || v.shape.length !== rank) {
+    throw new RangeError(`${FN}: query, key and value must have one rank of 2 or more, got ${shapes}`);
+  }
+  if (!sameShape(k.shape.slice(0, -1), v.shape.slice(0, -1))) {
+    throw new RangeError(`${FN}: batch axes and length of value must be those of key, got ${shapes}`);
+  }
+  const batch = q.shape.slice(0, -2);
+  const keyBatch = k.shape.slice(0, -2);
+  if (!sameShape(batch, keyBatch) && sizeOf(batch) !== 1 && sizeOf(keyBatch) !== 1) {
+    throw new RangeError(
+      `${FN}: batch axes of query and key must be the same, or 1 in one of them, got ${shapes}`,
+    );
+  }
+  const numHeads = readCount("numHeads", options.numHeads);
+  const numKvHeads =
+    options.numKvHeads === undefined ? numHeads : readCount("numKvHeads", options.numKvHeads);
+  if (numHeads % numKvHeads !== 0) {
+    throw new RangeError(
+      `${FN}: numHeads must be a multiple of numKvHeads, got ${numHeads} and ${numKvHeads}`,
+    );
+  }
+  return { query: q, key: k, value: v, numHeads, numKvHeads };
+}
+
+/** Heads that a projection will have made of x: [...batch, length, heads, width], at no address yet. */
+function headsOf(x: Operand, numHeads: number, width: number): Operand {
+  const shape = [...x.shape.slice(0, -1), numHeads, width];
+  return { data: NO_DATA, shape, size: sizeOf(shape), address: 0, resident: true };
+}
+
+function readRotary(core: Core, given: HeadRotary, isSelf: boolean, shape: Shape): Rotation {
+  const fn = `${FN}: rotary`;
+  const { cos, sin, ...options } = readOptions(fn, given, ROTARY_OPTIONS);
+  if (!isSelf) {
+    throw new TypeError(
+      `${fn} is for self-attention, where query and key have the same positions; leave out key and value`,
+    );
+  }
+  return readRotation(core, fn, shape, cos, sin, { ...options, layout: "blhd" });
+}
+
+/** One checked call. */
+interface Problem {
+  heads: Heads;
+  projections: Projections;
+  /** Attention over the heads. */
+  inputs: Inputs;
+  rotation: Rotation | undefined;
+}
+
+function readProblem(
+  core: Core,
+  query: TensorLike,
+  key: TensorLike | undefined,
+  value: TensorLike | undefined,
+  options: MultiHeadAttentionOptions,
+): Problem {
+  const heads = readHeads(core, query, key, value, options);
+  const projections = readProjections(core, FN, options, heads);
+  const { numHeads, numKvHeads } = heads;
+  const { headDim, valueDim } = projections;
+  const q = headsOf(heads.query, numHeads, headDim);
+  const k = headsOf(heads.key, numKvHeads, headDim);
+  const v = headsOf(heads.value, numKvHeads, valueDim);
+  const scores: AttentionOptions = { ...options, layout: "blhd" };
+  const inputs = inputsOf(core, FN, q, k, v, scores);
+  const isSelf = heads.key === heads.query && heads.value === heads.query;
+  const rotation =
+    options.rotary === undefined ? undefined : readRotary(core, options.rotary, isSelf, q.shape);
+  return { heads, projections, inputs, rotation };
+}
+
+/** The operands that projections read, each once. */
+function operandsOf({ heads, projections }: Problem): Set<Operand> {
+  const { query, key, value, out } = projections;
+  const operands = new Set([heads.query, heads.key, heads.value]);
+  for (const { operand, bias } of [query, key, value, out]) {
+    operands.add(operand);
+    if (bias !== undefined) operands.add(bias);
+  }
+  return operands;
+}
+
+/** Makes the result: over query, key or value if `out` is one of them, which are read before it is written. */
+function makeResult(
+  core: Core,
+  { heads, projections, inputs, rotation }: Problem,
+  operands: ReadonlySet<Operand>,
+  given: TensorLike | undefined,
+): Result {
+  const { lead, p, mask, alibiSlopes, sinks } = inputs;
+  const shape = [...lead.slice(0, -3), p.lq, projections.out.outputs];
+  const out = readOut(core, FN, given, shape);
+  const sources = [heads.query, heads.key, heads.value];
+  for (const operand of operands) {
+    const isSource = sources.includes(operand);
+    checkAlias(FN, out, isSource ? "query, key or value" : "a weight or bias", operand, isSource);
+  }
+  if (mask?.additive !== undefined) checkAlias(FN, out, "attnMask", mask.additive);
+  if (alibiSlopes !== undefined) checkAlias(FN, out, "alibiSlopes", alibiSlopes);
+  if (sinks !== undefined) checkAlias(FN, out, "sinks", sinks);
+  if (rotation !== undefined) {
+    checkAlias(FN, out, "rotary.cos", rotation.cos);
+    checkAlias(FN, out, "rotary.sin", rotation.sin);
+  }
+  let resident = true;
+  for (const operand of operands) resident &&= operand.resident;
+  return new Result(core, FN, shape, out, given, resident);
+}
+
+const rowsOf = (x: Operand): number => sizeOf(x.shape.slice(0, -1));
+
+/** Bytes of scratch that serve each of the five kernels in turn. */
+function scratchBytes(core: Core, { heads, projections, inputs }: Problem, rowsOut: number): number {
+  const { p } = inputs;
+  const { query, key, value, out } = projections;
+  return Math.max(
+    projectionScratchBytes(core, rowsOf(heads.query), query),
+    projectionScratchBytes(core, rowsOf(heads.key), key),
+    projectionScratchBytes(core, rowsOf(heads.value), value),
+    projectionScratchBytes(core, rowsOut, out),
+    core.kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.d, p.dv) >>> 0,
+  );
+}
+
+/** Reserves the arena for all of it, copies in what does not live in Wasm memory, and runs the kernels. */
+function run(core: Core, problem: Problem, operands: ReadonlySet<Operand>, result: Result): Tensor {
+  if (result.size === 0) return result.finish(0);
+  const { memory, kernels } = core;
+  const { heads, projections, inputs } = problem;
+  const { p } = inputs;
+  const rotation = problem.rotation === undefined ? undefined : narrowed(problem.rotation);
+  const rowsOut = p.batch * p.lq;
+  const scratchSize = scratchBytes(core, problem, rowsOut);
+  const joinedBytes = rowsOut * p.numHeads * p.dv * 4;
+  let bytes =
+    inputBytes(core, inputs) + blockBytes(scratchSize) + blockBytes(joinedBytes) + result.stagedBytes;
+  for (const operand of operands) bytes += memory.stagedBytes(operand);
+  for (const { size } of [inputs.q, inputs.k, inputs.v]) bytes += blockBytes(size * 4);
+  if (rotation !== undefined) bytes += turnBytes(core, rotation);
+  reserve(core, FN, bytes, result);
+
+  const addresses = new Map<Operand, number>();
+  for (const operand of operands) addresses.set(operand, memory.stageOperand(operand));
+  const scratch = memory.stage(scratchSize);
+  const intoHeads = (projection: Projection, x: Operand, to: Operand): Operand => {
+    const address = memory.stage(to.size * 4);
+    project(core, projection, addresses, addresses.get(x)!, rowsOf(x), address, scratch);
+    return { ...to, address };
+  };
+  const q = intoHeads(projections.query, heads.query, inputs.q);
+  const k = intoHeads(projections.key, heads.key, inputs.k);
+  const v = intoHeads(projections.value, heads.value, inputs.v);
+  if (rotation !== undefined) {
+    const turns = stageTurns(core, rotation);
+    rotate(core, rotation, p.numHeads, turns, q.address, q.address);
+    rotate(core, rotation, p.numKvHeads, turns, k.address, k.address);
+  }
+  const joined = memory.stage(joinedBytes);
+  const params = stageInputs(core, { ...inputs, q, k, v }, { out: joined, lse: 0, scratch });
+  kernels.attention(params, 0, kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq));
+  const to = result.stage();
+  project(core, projections.out, addresses, joined, rowsOut, to, scratch);
+  return result.finish(to);
+}
+
+type Others =
+  | [options: MultiHeadAttentionOptions]
+  | [key: TensorLike | undefined, value: TensorLike | undefined, options: MultiHeadAttentionOptions];
+
+/** Of (query, options) or (query, key, value, options). */
+export function multiHeadAttention(core: Core, query: TensorLike, others: Others): Tensor {
+  const [key, value, given] = others.length === 1 ? [undefined, undefined, others[0]] : others;
+  const options = readOptions(FN, given, OPTIONS);
+  const problem = readProblem(core, query, key, value, options);
+  const operands = operandsOf(problem);
+  return run(core, problem, operands, makeResult(core, problem, operands, options.out));
+}
