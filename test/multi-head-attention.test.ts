@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { createRuntimeSync, type ProjectionWeights, type Runtime } from "../src/index.ts";
+import { createRuntimeSync, type Runtime } from "../src/index.ts";
 import { fullProblem, runs } from "./arbitraries.ts";
 import {
   type Form,
   inForm,
   type OtherOptions,
   randomWeights,
+  residentWeights,
   solveMultiHead,
   transposed,
   type Weights,
@@ -201,20 +202,13 @@ describeVariants("multiHeadAttention", (runtime, variant) => {
     expectSame(runtime.multiHeadAttention(x, { ...options, ...silent }), zeros(2, 0));
   });
 
-  const resident = (weights: ProjectionWeights) => {
-    const entries = Object.entries(weights).map(([name, t]) =>
-      typeof t === "string" ? [name, t] : [name, runtime.tensor(t.shape, t.data)],
-    );
-    return Object.fromEntries(entries) as { outProjWeight: ReturnType<Runtime["tensor"]> };
-  };
-
   it("is resident where operands and weights are, with the same bits", () => {
     const weights = inForm(randomWeights({ ...gqa, outputs: E }, 41), { fusedWeight: true, bias: "fused" });
     const x = randomTensor([2, 9, E], 1);
     const all = { numHeads: 4, numKvHeads: 2 };
     const want = runtime.multiHeadAttention(x, { ...all, ...weights });
     using rx = runtime.tensor(x.shape, x.data);
-    const there = resident(weights);
+    const there = residentWeights(runtime, weights);
     using got = runtime.multiHeadAttention(rx, { ...all, ...there });
     expectSame(got, want);
     expect(runtime.multiHeadAttention(x, { ...all, ...there })).not.toHaveProperty("dispose");
@@ -233,12 +227,7 @@ describeVariants("multiHeadAttention", (runtime, variant) => {
     const weights = inForm(randomWeights({ ...gqa, outputs: E }, 43));
     const x = randomTensor([1, 3, E], 1);
     using rx = on.tensor(x.shape, x.data);
-    const there = Object.fromEntries(
-      Object.entries(weights).map(([name, t]) => [
-        name,
-        on.tensor((t as TestTensor).shape, (t as TestTensor).data),
-      ]),
-    ) as unknown as { outProjWeight: typeof rx };
+    const there = residentWeights(on, weights);
     const all = { numHeads: 4, numKvHeads: 2, ...there };
     on.multiHeadAttention(rx, all).dispose();
     on.multiHeadAttention(x, { ...all, ...weights });

@@ -1,5 +1,5 @@
 // Problems of multiHeadAttention: weights in one canonical form, and the forms in which the library takes them.
-import type { MultiHeadAttentionOptions, ProjectionWeights } from "../src/index.ts";
+import type { MultiHeadAttentionOptions, ProjectionWeights, ResidentTensor, Runtime } from "../src/index.ts";
 import { multiHeadAttention, type RefMultiHeadOptions } from "./reference/multi-head-attention.ts";
 import { type Calibrated, calibrate, forReference, randomTensor, type TestTensor } from "./support.ts";
 
@@ -92,6 +92,17 @@ export function inForm({ qProj, kProj, vProj, outProj }: Weights, form: Form = {
     outProjWeight: laid(outProj.weight),
     ...(form.weightLayout && { weightLayout }),
   } as ProjectionWeights;
+}
+
+type ResidentWeights = { [Name in keyof ProjectionWeights]: ResidentTensor };
+
+/** The weights of "oi" in the memory of a runtime. */
+export function residentWeights(runtime: Runtime, weights: ProjectionWeights): ResidentWeights {
+  const there = Object.entries(weights).map(([name, tensor]) => {
+    const { data, shape } = tensor as TestTensor;
+    return [name, runtime.tensor(shape, data)];
+  });
+  return Object.fromEntries(there) as ResidentWeights;
 }
 
 /** What the options are but for the weights. */
