@@ -1,4 +1,4 @@
-// What the encoder does beside products and attention: arithmetic on the rows of matrices [rows, width].
+// What the encoder does before and after the network: the signal of positions, and the last activation.
 
 /**
  * Element i, which is known to exist.
@@ -6,15 +6,6 @@
  * @param {number} i
  */
 export const at = (x, i) => /** @type {number} */ (x[i]);
-
-/**
- * x = x + y
- * @param {Float32Array} x
- * @param {Float32Array} y
- */
-export function addTo(x, y) {
-  for (let i = 0; i < x.length; i++) x[i] = at(x, i) + at(y, i);
-}
 
 /**
  * Row p is [sin(p f) | cos(p f)] over the angular frequencies f. The angle is rounded to float32, as it is in the
@@ -36,14 +27,18 @@ export function positionSignal(frequencies, positions) {
 }
 
 /**
+ * tanh(x), which is 1 - 2 / (exp(2 x) + 1), scaled so that the squares sum to 1.
  * @param {Float32Array} x
- * @returns {Float32Array} a copy, scaled so that the squares sum to 1
  */
-export function unit(x) {
-  let squares = 0;
-  for (let i = 0; i < x.length; i++) squares += at(x, i) * at(x, i);
-  const factor = 1 / Math.sqrt(Math.max(squares, 1e-12));
+export function unitTanh(x) {
   const out = new Float32Array(x.length);
-  for (let i = 0; i < x.length; i++) out[i] = factor * at(x, i);
+  let squares = 0;
+  for (let i = 0; i < x.length; i++) {
+    const y = 1 - 2 / (Math.exp(2 * at(x, i)) + 1);
+    out[i] = y;
+    squares += y * y;
+  }
+  const factor = 1 / Math.sqrt(Math.max(squares, 1e-12));
+  for (let i = 0; i < out.length; i++) out[i] = factor * at(out, i);
   return out;
 }
