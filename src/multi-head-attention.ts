@@ -54,6 +54,23 @@ function readCount(name: string, value: unknown): number {
   );
 }
 
+/** Throws unless query [..., lq, E] meets key and value [..., lk, E'] of as many batch axes. */
+function checkShapes(q: Shape, k: Shape, v: Shape): void {
+  const fail = (rule: string): never => {
+    throw new RangeError(
+      `${FN}: ${rule}, got query ${showShape(q)}, key ${showShape(k)}, value ${showShape(v)}`,
+    );
+  };
+  if (q.length < 2 || k.length !== q.length || v.length !== q.length) {
+    fail("query, key and value must have one rank of 2 or more");
+  }
+  if (!sameShape(k.slice(0, -1), v.slice(0, -1))) fail("batch axes and length of value must be those of key");
+  const [batch, keyBatch] = [q.slice(0, -2), k.slice(0, -2)];
+  if (!sameShape(batch, keyBatch) && sizeOf(batch) !== 1 && sizeOf(keyBatch) !== 1) {
+    fail("batch axes of query and key must be the same, or 1 in one of them");
+  }
+}
+
 /** Reads the operands, those left out being the one before, and the heads they are to have. */
 function readHeads(
   core: Core,
@@ -65,21 +82,7 @@ function readHeads(
   const q = readOperand(core, FN, "query", query);
   const k = key === undefined || key === query ? q : readOperand(core, FN, "key", key);
   const v = value === undefined || value === key ? k : readOperand(core, FN, "value", value);
-  const rank = q.shape.length;
-  const shapes = `query ${showShape(q.shape)}, key ${showShape(k.shape)}, value ${showShape(v.shape)}`;
-  if (rank < 2 || k.shape.length !== rank || v.shape.length !== rank) {
-    throw new RangeError(`${FN}: query, key and value must have one rank of 2 or more, got ${shapes}`);
-  }
-  if (!sameShape(k.shape.slice(0, -1), v.shape.slice(0, -1))) {
-    throw new RangeError(`${FN}: batch axes and length of value must be those of key, got ${shapes}`);
-  }
-  const batch = q.shape.slice(0, -2);
-  const keyBatch = k.shape.slice(0, -2);
-  if (!sameShape(batch, keyBatch) && sizeOf(batch) !== 1 && sizeOf(keyBatch) !== 1) {
-    throw new RangeError(
-      `${FN}: batch axes of query and key must be the same, or 1 in one of them, got ${shapes}`,
-    );
-  }
+  checkShapes(q.shape, k.shape, v.shape);
   const numHeads = readCount("numHeads", options.numHeads);
   const numKvHeads =
     options.numKvHeads === undefined ? numHeads : readCount("numKvHeads", options.numKvHeads);
