@@ -191,7 +191,7 @@ function scratchBytes(core: Core, { heads, projections, inputs }: Problem, rowsO
     projectionScratchBytes(core, rowsOf(heads.key), key),
     projectionScratchBytes(core, rowsOf(heads.value), value),
     projectionScratchBytes(core, rowsOut, out),
-    core.kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.d, p.dv) >>> 0,
+    core.kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.lk, p.d, p.dv),
   );
 }
 
@@ -230,7 +230,8 @@ function run(core: Core, problem: Problem, operands: ReadonlySet<Operand>, resul
   }
   const joined = memory.stage(joinedBytes);
   const params = stageInputs(core, { ...inputs, q, k, v }, { out: joined, lse: 0, scratch });
-  kernels.attention(params, 0, kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq));
+  const items = kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq, p.lk, p.d);
+  kernels.attention(params, 0, items);
   const to = result.stage();
   project(core, projections.out, addresses, joined, rowsOut, to, scratch);
   return result.finish(to);
