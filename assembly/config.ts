@@ -60,7 +60,7 @@ export const BACKWARD_K: i32 = 120;
 export const EXACT_LSE: f32 = 16;
 
 /**
- * Up to this many queries a head goes without tiles of 8, half of which would be empty, and one alone whatever its keys.
+ * Up to this many queries a head goes without tiles of 8, half of which would be empty; one alone, whatever its keys.
  * npm run bench -- attention
  */
 export const FEW_QUERIES: i32 = 4;
