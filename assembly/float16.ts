@@ -7,7 +7,7 @@
 //     Returns the number of subnormals among them, or SPECIAL if one is Infinity or NaN.
 // widen and widenFinite read up to 14 bytes past the last pattern and write whole vectors: n rounded up to 8 floats.
 // narrow reads and writes exactly. No scratch; from and to may not overlap.
-import { loadPartial } from "./simd";
+import { loadGroup } from "./simd";
 
 @inline export const SPECIAL: i32 = -1;
 
@@ -16,12 +16,12 @@ import { loadPartial } from "./simd";
 
 /** Vectors of 16-bit lanes interleaved: the first, or the last, four floats with these lower and upper halves. */
 @inline
-function firstFloats(bottom: v128, top: v128): v128 {
+export function firstFloats(bottom: v128, top: v128): v128 {
   return i16x8.shuffle(bottom, top, 0, 8, 1, 9, 2, 10, 3, 11);
 }
 
 @inline
-function lastFloats(bottom: v128, top: v128): v128 {
+export function lastFloats(bottom: v128, top: v128): v128 {
   return i16x8.shuffle(bottom, top, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
@@ -63,7 +63,7 @@ export function widenFinite(n: i32, factor: f32, from: usize, to: usize): void {
 function narrowFour(x: v128): v128 {
   const twice = i32x4.shl(x, 1);
   const bias = i32x4.max_u(v128.and(twice, i32x4.splat(<i32>0xff000000)), i32x4.splat(0x71000000));
-  const toInfinity = f32x4.splat(5.192296858534828e33); // 2^112: what no half can hold overflows
+  const toInfinity = f32x4.splat(REBIAS); // what no half can hold overflows
   const back = f32x4.splat(7.703719777548943e-34); // 2^-110
   const power = i32x4.add(i32x4.shr_u(bias, 1), i32x4.splat(0x07800000));
   const sum = f32x4.add(power, f32x4.mul(f32x4.mul(f32x4.abs(x), toInfinity), back));
@@ -83,17 +83,15 @@ function areSubnormal(patterns: v128): v128 {
 
 export function narrow(n: i32, from: usize, to: usize): i32 {
   const infinity = i32x4.splat(0x7c00);
-  let special = i32x4.splat(0), subnormal = special, i = n;
-  for (; i >= 4; i -= 4, from += 16, to += 8) {
-    const four = narrowFour(v128.load(from));
+  let special = i32x4.splat(0), subnormal = special;
+  for (let i = n; i > 0; i -= 4, from += 16, to += 8) {
+    const four = narrowFour(loadGroup(from, min(i, 4)));
     special = v128.or(special, i32x4.eq(v128.and(four, infinity), infinity));
     subnormal = i32x4.sub(subnormal, areSubnormal(four));
-    v128.store64_lane(to, i16x8.narrow_i32x4_u(four, four), 0);
-  }
-  if (i > 0) {
-    const four = narrowFour(loadPartial(from, i, i32x4.splat(0)));
-    special = v128.or(special, i32x4.eq(v128.and(four, infinity), infinity));
-    subnormal = i32x4.sub(subnormal, areSubnormal(four));
+    if (i >= 4) {
+      v128.store64_lane(to, i16x8.narrow_i32x4_u(four, four), 0);
+      continue;
+    }
     v128.store16_lane(to, four, 0);
     if (i > 1) v128.store16_lane(to, four, 2, 2);
     if (i > 2) v128.store16_lane(to, four, 4, 4);

@@ -6,6 +6,7 @@
 // A: m rows of float32, contiguous. B: rows rowB bytes apart, their width a multiple of 8 and their number one of
 // DOT_ROWS or ADD_ROWS: no vector is cut, no row left over. C: as in few-rows.ts. Reads exactly; no scratch. Order as
 // there.
+import { firstFloats, lastFloats } from "./float16";
 import { fma } from "./simd";
 
 @inline export const DOT_ROWS: i32 = 16;
@@ -17,22 +18,23 @@ function topMask(): v128 {
   return i16x8.splat(<i16>0x8fff);
 }
 
-/** The first and the last four of eight halves, 2^-112 times too small. */
+/** Lower 16 bits of the float32 whose fields are those of a half. */
 @inline
-function lowFour(halves: v128, mask: v128): v128 {
-  return i16x8.shuffle(i16x8.shl(halves, 13), v128.and(i16x8.shr_s(halves, 3), mask), 0, 8, 1, 9, 2, 10, 3, 11);
+function bottomOf(halves: v128): v128 {
+  return i16x8.shl(halves, 13);
 }
 
 @inline
-function highFour(halves: v128, mask: v128): v128 {
-  return i16x8.shuffle(i16x8.shl(halves, 13), v128.and(i16x8.shr_s(halves, 3), mask), 4, 12, 5, 13, 6, 14, 7, 15);
+function topOf(halves: v128, mask: v128): v128 {
+  return v128.and(i16x8.shr_s(halves, 3), mask);
 }
 
-/** s + a(0) * the first four halves + a(1) * the last four. */
+/** s + a(0) * the first four of eight halves + a(1) * the last four, all 2^-112 times too small. */
 @inline
 function addPair(a: usize, halves: v128, mask: v128, s: v128): v128 {
-  s = fma(v128.load32_splat(a), lowFour(halves, mask), s);
-  return fma(v128.load32_splat(a, 4), highFour(halves, mask), s);
+  const bottom = bottomOf(halves), top = topOf(halves, mask);
+  s = fma(v128.load32_splat(a), firstFloats(bottom, top), s);
+  return fma(v128.load32_splat(a, 4), lastFloats(bottom, top), s);
 }
 
 /** Adds four elements of a row of A times those of four rows of B, which are transposed as halves. */
@@ -76,17 +78,24 @@ function addFourHalves(n: i32, a: usize, b: usize, rowB: usize, c: usize): void 
   const mask = topMask(), b3 = 3 * rowB;
   for (const end = c + (<usize>n << 2); c < end; c += 32, b += 16) {
     let s0 = v128.load(c), s1 = v128.load(c, 16), v = v128.load(b);
-    s0 = fma(x0, lowFour(v, mask), s0);
-    s1 = fma(x0, highFour(v, mask), s1);
+    let bottom = bottomOf(v), top = topOf(v, mask);
+    s0 = fma(x0, firstFloats(bottom, top), s0);
+    s1 = fma(x0, lastFloats(bottom, top), s1);
     v = v128.load(b + rowB);
-    s0 = fma(x1, lowFour(v, mask), s0);
-    s1 = fma(x1, highFour(v, mask), s1);
+    bottom = bottomOf(v);
+    top = topOf(v, mask);
+    s0 = fma(x1, firstFloats(bottom, top), s0);
+    s1 = fma(x1, lastFloats(bottom, top), s1);
     v = v128.load(b + 2 * rowB);
-    s0 = fma(x2, lowFour(v, mask), s0);
-    s1 = fma(x2, highFour(v, mask), s1);
+    bottom = bottomOf(v);
+    top = topOf(v, mask);
+    s0 = fma(x2, firstFloats(bottom, top), s0);
+    s1 = fma(x2, lastFloats(bottom, top), s1);
     v = v128.load(b + b3);
-    v128.store(c, fma(x3, lowFour(v, mask), s0));
-    v128.store(c, fma(x3, highFour(v, mask), s1), 16);
+    bottom = bottomOf(v);
+    top = topOf(v, mask);
+    v128.store(c, fma(x3, firstFloats(bottom, top), s0));
+    v128.store(c, fma(x3, lastFloats(bottom, top), s1), 16);
   }
 }
 
