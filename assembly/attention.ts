@@ -18,19 +18,19 @@
 //   by broadcasts, and the finished weights are already the packed operand of the second product.
 import { cachedRows, kvShift } from "./cache";
 import { BLOCK_K, BLOCK_Q, NR } from "./config";
-import { areFew, decode, decodeScratchBytes } from "./decode";
+import { decode, decodeScratchBytes } from "./decode";
 import { dropTile, dropWeights } from "./dropout";
-import { EMPTY, FULL, alibiSlope, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
-import { COLUMNS, RESCALE, ROWS, SCORES, guardedPanel, panel } from "./microkernel";
+import { areFew } from "./few-queries";
+import { alibiSlope, endKey, firstKey, maskShift } from "./mask";
+import { COLUMNS, RESCALE, guardedPanel, panel } from "./microkernel";
 import {
-  NEXT_MAX, RESCALE_BY, ROW_MAX, ROW_SUM, STARTED, STATS_BYTES, UNUSED_MAX,
-  addBias, closeSums, markRemoved, softmaxTile, startStats, takeMaxima,
+  RESCALE_BY, ROW_MAX, ROW_SUM, STARTED, STATS_BYTES, closeSums, markRemoved, startStats,
 } from "./online-softmax";
 import { packRows } from "./pack";
 import { AttentionParams } from "./params";
 import { maxPlusLog } from "./log";
+import { weighKeys } from "./scores";
 import { allFinite, storeTransposed4 } from "./simd";
-import { capScores } from "./softcap";
 
 // Scratch of one block of queries, in this order: per panel of 8 queries STATS_BYTES of running statistics,
 // d rows of Q^T and dv rows of out^T, 32 bytes each; then one tile of scores and one of bias.
@@ -157,50 +157,6 @@ function attendKeys(
     accumulate(guarded, end - begin, params.dv, v + <usize>begin * rowV, rowV, panel, tile, outT);
     store<i32>(panel + STARTED, 1);
   }
-}
-
-/**
- * tile[key][8] = weights of keys [begin, end) for one panel, its statistics (at `panel`, scale * Q^T behind them)
- * brought up to date. Returns the first key from which on some may be removed, as `bias` then says; -1 where all are.
- */
-export function weighKeys(
-  params: AttentionParams, k: usize, rowK: usize, mask: usize, slope: f32, position: i32, count: i32,
-  begin: i32, end: i32, panel: usize, tile: usize, bias: usize,
-): i32 {
-  const mixed = firstMixed(params, slope, position, count, begin, end);
-  const visible = mixed == end ? FULL : maskTile(params, mask, slope, position, count, mixed, end, bias);
-  if (visible == EMPTY && mixed == begin) return -1;
-  const whole = visible == FULL ? end : mixed;
-  scoreBlock(params, k, rowK, begin, whole, end, panel, tile);
-  if (whole < end) addBias(end - whole, tile + (<usize>(whole - begin) << 5), bias, panel);
-  softmaxTile(end - begin, tile, panel);
-  return whole;
-}
-
-/**
- * tile[key][8] = capped K (scale Q)^T for keys [begin, end). NEXT_MAX takes in the keys before `mixed`: the others have
- * yet to be masked.
- */
-function scoreBlock(
-  params: AttentionParams, k: usize, rowK: usize, begin: i32, mixed: i32, end: i32, stats: usize, tile: usize,
-): void {
-  v128.store(stats + NEXT_MAX, v128.load(stats + ROW_MAX));
-  v128.store(stats + NEXT_MAX, v128.load(stats + ROW_MAX, 16), 16);
-  const capped = params.softcap > 0;
-  const whole = mixed - begin, mixedTile = tile + (<usize>whole << 5);
-  const qT = stats + STATS_BYTES;
-  const wholeMaxima = stats + (capped ? UNUSED_MAX : NEXT_MAX);
-  if (whole > 0) scores(whole, params.d, k + <usize>begin * rowK, rowK, qT, tile, wholeMaxima);
-  if (mixed < end) scores(end - mixed, params.d, k + <usize>mixed * rowK, rowK, qT, mixedTile, stats + UNUSED_MAX);
-  if (!capped) return;
-  capScores(params.softcap, tile, <usize>(end - begin) << 5);
-  takeMaxima(whole, tile, stats);
-}
-
-/** tile[key][8] = K (scale Q)^T, and the maxima with these scores taken in. */
-function scores(keys: i32, d: i32, k: usize, rowK: usize, qT: usize, tile: usize, maxima: usize): void {
-  const none = f32x4.splat(0);
-  panel(ROWS, SCORES, keys, d, k, rowK, 4, qT, 32, tile, 32, 8, none, none, false, maxima);
 }
 
 /**

@@ -7,12 +7,12 @@ import { BLOCK_K, BLOCK_Q, EXACT_LSE, NR } from "./config";
 import { dropTile, dropWeights } from "./dropout";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { maxPlusLog } from "./log";
-import { weighKeys } from "./attention";
 import { EMPTY, FULL, PARTIAL, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
 import { RESCALE, ROWS, panel } from "./microkernel";
 import { RESCALE_BY, ROW_MAX, ROW_SUM, STATS_BYTES, UNUSED_MAX, closeSums, startStats } from "./online-softmax";
 import { packRows } from "./pack";
 import { AttentionGradients, AttentionParams } from "./params";
+import { weighKeys } from "./scores";
 import { dot, fma, hsum, storeTransposed4 } from "./simd";
 import { capScores } from "./softcap";
 

@@ -7,7 +7,7 @@
 // The blocks of keys are those of attention.ts, so a row has the bits of attention over the same keys side by side.
 // Reads up to READ_SLACK past rows; writes rows exactly. Staging: cacheStagingBytes(..), 16-byte aligned.
 import { BLOCK_K, STAGED_ROWS } from "./config";
-import { areFew } from "./decode";
+import { areFew } from "./few-queries";
 import { REBIAS, SPECIAL, narrow, widen, widenFinite } from "./float16";
 import { AttentionParams, FLOAT16_FINITE, FLOAT32 } from "./params";
 

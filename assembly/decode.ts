@@ -6,7 +6,7 @@
 // Work range [begin, end): items b * numKvHeads + hKv.
 // Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
 import { cachedRow, cachedRows, isSideBySide, kvShift } from "./cache";
-import { BLOCK_K, FEW_QUERIES, FEW_QUERIES_SIZE, HALF_ROWS, NR, STAGED_ROWS } from "./config";
+import { BLOCK_K, HALF_ROWS, NR, STAGED_ROWS } from "./config";
 import { dropTile } from "./dropout";
 import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { addRows, dotRows, zeroRows } from "./few-rows";
@@ -25,11 +25,6 @@ import { capScores } from "./softcap";
 @inline const STATS_BYTES: usize = 16;
 @inline const ROW_SUM: usize = 4;
 @inline const RESCALE_BY: usize = 8;
-
-/** Whether attention takes this way: each of the two has the bits of the other. */
-export function areFew(lq: i32, lk: i32, d: i32): bool {
-  return lq <= 1 || (lq <= FEW_QUERIES && <i64>lk * d >= FEW_QUERIES_SIZE);
-}
 
 /** Bytes of a row of `n` floats, rounded up to the pairs of vectors that streamRows writes. */
 @inline

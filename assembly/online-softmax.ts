@@ -38,7 +38,7 @@ export function takeMaxima(keys: i32, tile: usize, stats: usize): void {
 }
 
 /** Adds the bias, takes in the maxima. A removed key becomes -Infinity by selection, so NaN behind a mask is gone. */
-export function addBias(keys: i32, tile: usize, bias: usize, stats: usize): void {
+export function maskScores(keys: i32, tile: usize, bias: usize, stats: usize): void {
   const removed = f32x4.splat(-Infinity);
   for (let at: usize = 0; at < <usize>keys << 5; at += 16) {
     const b = v128.load(bias + at);
