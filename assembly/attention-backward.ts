@@ -22,9 +22,8 @@
 // Method: Dao et al. 2022, FlashAttention, algorithm 4. Tiles are [key][BLOCK_Q queries]: K and V are read in place by
 //   broadcasts for S^T, dP^T and dQ^T, and each tile is the left operand, in place, of dV and dK.
 import { PANELS } from "./attention";
-import {
-  Block, TILE_ROW, closePanel, differentiatePanel, panelBytes, queryGradientT, startPanel,
-} from "./backward-panel";
+import { Block, closePanel, differentiatePanel, panelBytes, queryGradientT, startPanel } from "./backward-panel";
+import { TILE_ROW } from "./backward-tile";
 import { BACKWARD_K, BLOCK_K, BLOCK_Q, NR } from "./config";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskShift } from "./mask";
 import { COLUMNS, GEMM, RESCALE, ROWS, guardedPanel, panel } from "./microkernel";
@@ -153,7 +152,7 @@ function differentiateKeys(params: AttentionParams, block: Block, k0: i32, k1: i
   const rowK = <usize>params.keyRow << 2, rowV = <usize>params.valueRow << 2;
   const key = block.key + <usize>k0 * rowK;
   const dKey = block.dKey + <usize>k0 * rowK, dValue = block.dValue + <usize>k0 * rowV;
-  const guarded = !whole && !isFinite(params, block, keys, key, block.value + <usize>k0 * rowV);
+  const guarded = !whole && !areOperandsFinite(params, block, keys, key, block.value + <usize>k0 * rowV);
   if (guarded) {
     const rowQ = <usize>params.queryRow << 2, rowO = <usize>params.outRow << 2;
     addGuarded(keys, rows, d, params.scale, block.dTile, block.query, rowQ, dKey, rowK);
@@ -171,7 +170,7 @@ function differentiateKeys(params: AttentionParams, block: Block, k0: i32, k1: i
 }
 
 /** Whether nothing that the tiles are multiplied with is NaN or Infinity. */
-function isFinite(params: AttentionParams, block: Block, keys: i32, key: usize, value: usize): bool {
+function areOperandsFinite(params: AttentionParams, block: Block, keys: i32, key: usize, value: usize): bool {
   return allFinite(keys, params.d, key, <usize>params.keyRow << 2)
     && allFinite(keys, params.dv, value, <usize>params.valueRow << 2)
     && allFinite(block.rows, params.d, block.query, <usize>params.queryRow << 2)

@@ -3,18 +3,20 @@
 //
 // A pair that is masked holds -0 in both tiles: it adds nothing to a sum, and where values are NaN or Infinity the
 //   products pass it over (GUARDED in microkernel.ts).
-import { BLOCK_K, BLOCK_Q, EXACT_LSE, NR } from "./config";
+import {
+  DELTA, FACTOR, MAX, TILE_ROW, biasColumns, capColumns, clearColumns, removeColumns, uncapColumns, weighColumns,
+} from "./backward-tile";
+import { BLOCK_K, EXACT_LSE, NR, SAME_LSE } from "./config";
 import { dropTile, dropWeights } from "./dropout";
-import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
+import { SMALLEST_NORMAL, expNonPositive } from "./exp";
 import { maxPlusLog } from "./log";
 import { EMPTY, FULL, PARTIAL, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
 import { RESCALE, ROWS, panel } from "./microkernel";
-import { RESCALE_BY, ROW_MAX, ROW_SUM, STATS_BYTES, UNUSED_MAX, closeSums, startStats } from "./online-softmax";
+import { ROW_MAX, ROW_SUM, STATS_BYTES, closeSums, startStats } from "./online-softmax";
 import { packRows } from "./pack";
 import { AttentionGradients, AttentionParams } from "./params";
 import { weighKeys } from "./scores";
 import { dot, fma, hsum, storeTransposed4 } from "./simd";
-import { capScores } from "./softcap";
 
 /** Where one block of queries stands: it lies in scratch. Pointers are those of its first query and of key 0. */
 @unmanaged
@@ -49,14 +51,6 @@ export class Block {
   capped: usize;
   drop: usize;
 }
-
-/** Bytes of a row of a tile, one float a query. */
-@inline export const TILE_ROW: usize = <usize>BLOCK_Q << 2;
-
-// Statistics of a panel, in the place of those of online-softmax.ts, and behind them scale * Q^T, dO^T and dQ^T.
-@inline const MAX: usize = ROW_MAX; // a weight is exp(score - MAX) * FACTOR
-@inline const FACTOR: usize = RESCALE_BY;
-@inline const DELTA: usize = UNUSED_MAX; // D
 
 /** Bytes of a panel. */
 @inline
@@ -93,7 +87,7 @@ export function startPanel(params: AttentionParams, block: Block, r: i32, panel:
       f32.store(at + DELTA, 0);
       continue;
     }
-    normaliseRow(at, f32.load(block.lse + row));
+    normalizeRow(at, f32.load(block.lse + row));
     // Summed as dP is: of a row that sees one key both are the same bits, and dS is exactly 0.
     const dLse: f32 = block.dLse == 0 ? 0 : f32.load(block.dLse + row);
     f32.store(at + DELTA, dot(dv, dOut + <usize>i * rowO, out + <usize>i * rowO) - dLse);
@@ -127,9 +121,9 @@ function sumPanel(params: AttentionParams, block: Block, r: i32, count: i32, pan
 }
 
 /** MAX and FACTOR of the row whose lane stands at `at`: of its sum where that agrees with lse, else of lse alone. */
-function normaliseRow(at: usize, lse: f32): void {
+function normalizeRow(at: usize, lse: f32): void {
   const rowMax = f32.load(at + ROW_MAX), rowSum = f32.load(at + ROW_SUM);
-  if (rowSum != 0 && abs(maxPlusLog(rowMax, rowSum) - lse) <= abs(lse) * 1e-6) {
+  if (rowSum != 0 && abs(maxPlusLog(rowMax, rowSum) - lse) <= abs(lse) * SAME_LSE) {
     f32.store(at + FACTOR, 1 / rowSum);
     return;
   }
@@ -176,7 +170,7 @@ function fillColumns(
   multiply(keys, d, block.key + <usize>begin * rowK, rowK, panel + STATS_BYTES, tile);
   multiply(keys, dv, block.value + <usize>begin * rowV, rowV, outGradientT(panel, d), dTile);
   if (params.softcap > 0) capColumns(params.softcap, keys, tile, block.capped);
-  if (biased > 0) addBias(biased, tile + at, block.bias);
+  if (biased > 0) biasColumns(biased, tile + at, block.bias);
   if (params.hasDropout != 0) {
     dropTile(params, block.b, block.h, block.q0 + r, begin, end, block.drop);
     dropWeights(keys, dTile, TILE_ROW, block.drop);
@@ -195,73 +189,6 @@ function fillColumns(
 function multiply(keys: i32, n: i32, x: usize, rowX: usize, packed: usize, tile: usize): void {
   const none = f32x4.splat(0);
   panel(ROWS, RESCALE, keys, n, x, rowX, 4, packed, 32, tile, TILE_ROW, 8, none, none, false, 0);
-}
-
-function clearColumns(keys: i32, tile: usize, dTile: usize): void {
-  const removed = f32x4.splat(-0.0);
-  for (let k = 0; k < keys; ++k, tile += TILE_ROW, dTile += TILE_ROW) {
-    v128.store(tile, removed);
-    v128.store(tile, removed, 16);
-    v128.store(dTile, removed);
-    v128.store(dTile, removed, 16);
-  }
-}
-
-/** Both tiles -0 where the bias removes the key. */
-function removeColumns(keys: i32, tile: usize, dTile: usize, bias: usize): void {
-  const removed = f32x4.splat(-0.0), none = f32x4.splat(-Infinity);
-  for (let k = 0; k < keys; ++k, tile += TILE_ROW, dTile += TILE_ROW, bias += 32) {
-    const r0 = f32x4.eq(v128.load(bias), none), r1 = f32x4.eq(v128.load(bias, 16), none);
-    v128.store(tile, v128.bitselect(removed, v128.load(tile), r0));
-    v128.store(tile, v128.bitselect(removed, v128.load(tile, 16), r1), 16);
-    v128.store(dTile, v128.bitselect(removed, v128.load(dTile), r0));
-    v128.store(dTile, v128.bitselect(removed, v128.load(dTile, 16), r1), 16);
-  }
-}
-
-function addBias(keys: i32, tile: usize, bias: usize): void {
-  for (let k = 0; k < keys; ++k, tile += TILE_ROW, bias += 32) {
-    v128.store(tile, f32x4.add(v128.load(tile), v128.load(bias)));
-    v128.store(tile, f32x4.add(v128.load(tile, 16), v128.load(bias, 16)), 16);
-  }
-}
-
-/** Caps the scores, and keeps a copy: the derivative asks for them once the weights stand in their place. */
-function capColumns(softcap: f32, keys: i32, tile: usize, capped: usize): void {
-  for (let k: usize = 0; k < <usize>keys; ++k) {
-    v128.store(capped + (k << 5), v128.load(tile + k * TILE_ROW));
-    v128.store(capped + (k << 5), v128.load(tile + k * TILE_ROW, 16), 16);
-  }
-  capScores(softcap, capped, <usize>keys << 5);
-  for (let k: usize = 0; k < <usize>keys; ++k) {
-    v128.store(tile + k * TILE_ROW, v128.load(capped + (k << 5)));
-    v128.store(tile + k * TILE_ROW, v128.load(capped + (k << 5), 16), 16);
-  }
-}
-
-/** dS *= 1 - tanh^2, tanh being capped / softcap: as (1 - tanh)(1 + tanh), whose difference is exact near 1. */
-function uncapColumns(softcap: f32, keys: i32, dTile: usize, capped: usize): void {
-  const cap = f32x4.splat(softcap), one = f32x4.splat(1);
-  for (let k = 0; k < keys; ++k, dTile += TILE_ROW, capped += 32) {
-    const t0 = f32x4.div(v128.load(capped), cap), t1 = f32x4.div(v128.load(capped, 16), cap);
-    v128.store(dTile, f32x4.mul(v128.load(dTile), f32x4.mul(f32x4.sub(one, t0), f32x4.add(one, t0))));
-    v128.store(dTile, f32x4.mul(v128.load(dTile, 16), f32x4.mul(f32x4.sub(one, t1), f32x4.add(one, t1))), 16);
-  }
-}
-
-/** Scores to weights P, and dP to dS = P (dP - D). */
-function weighColumns(keys: i32, tile: usize, dTile: usize, panel: usize): void {
-  const m0 = v128.load(panel + MAX), m1 = v128.load(panel + MAX, 16);
-  const f0 = v128.load(panel + FACTOR), f1 = v128.load(panel + FACTOR, 16);
-  const d0 = v128.load(panel + DELTA), d1 = v128.load(panel + DELTA, 16);
-  for (let k = 0; k < keys; ++k, tile += TILE_ROW, dTile += TILE_ROW) {
-    expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT);
-    const p0 = f32x4.mul(v128.load(tile), f0), p1 = f32x4.mul(v128.load(tile, 16), f1);
-    v128.store(tile, p0);
-    v128.store(tile, p1, 16);
-    v128.store(dTile, f32x4.mul(p0, f32x4.sub(v128.load(dTile), d0)));
-    v128.store(dTile, f32x4.mul(p1, f32x4.sub(v128.load(dTile, 16), d1)), 16);
-  }
 }
 
 /** dMask += dS, by the strides of the mask: 0 sums over an axis that is broadcast. */

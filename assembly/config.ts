@@ -60,6 +60,13 @@ export const BACKWARD_K: i32 = 120;
 export const EXACT_LSE: f32 = 16;
 
 /**
+ * Up to this share of it, an lse that was given may differ from that of the sums made anew, and is of the same keys: 8
+ * to 16 ulp, more than rounding makes in any order and build. Where it takes in further keys that add less, weights
+ * are wrong by a share of 1e-6 |lse| at most. test/attention-backward
+ */
+export const SAME_LSE: f32 = 1e-6;
+
+/**
  * Up to this many queries a head goes without tiles of 8, half of which would be empty; one alone, whatever its keys.
  * npm run bench -- attention
  */
