@@ -6,25 +6,22 @@
 // Work range [begin, end): items b * numKvHeads + hKv.
 // Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
 import { cachedRow, cachedRows, isSideBySide, kvShift } from "./cache";
-import { BLOCK_K, HALF_ROWS, NR, STAGED_ROWS } from "./config";
+import { BLOCK_K, HALF_ROWS, STAGED_ROWS } from "./config";
 import { dropTile } from "./dropout";
-import { SMALLEST_NORMAL, SMALLEST_WEIGHT, expNonPositive, expSubMaxPair } from "./exp";
 import { addRows, dotRows, zeroRows } from "./few-rows";
 import { REBIAS } from "./float16";
 import { ADD_ROWS, DOT_ROWS, addHalfRows, dotHalfRows } from "./half-rows";
-import { maxPlusLog } from "./log";
 import { EMPTY, FULL, alibiSlope, endKey, firstKey, maskShift, maskTile } from "./mask";
+import {
+  ROW_STATS_BYTES, closeRowSum, dropRow, markRowRemoved, maskRowScores, removeRow, rowFactor, rowLse, softmaxRow,
+  startRowStats,
+} from "./online-softmax-row";
 import { AttentionParams, FLOAT16_FINITE } from "./params";
-import { allFinite, fma, hmax, loadPartial, storePartial } from "./simd";
+import { allFinite, fma, loadPartial, storePartial } from "./simd";
 import { capScores } from "./softcap";
 
 @inline const SCORES_BYTES: usize = <usize>BLOCK_K << 2;
 @inline const BIAS_BYTES: usize = <usize>BLOCK_K << 5;
-
-// Statistics of a row, 16 bytes.
-@inline const STATS_BYTES: usize = 16;
-@inline const ROW_SUM: usize = 4;
-@inline const RESCALE_BY: usize = 8;
 
 /** Bytes of a row of `n` floats, rounded up to the pairs of vectors that streamRows writes. */
 @inline
@@ -35,7 +32,7 @@ function rowBytes(n: i32): usize {
 /** Bytes of scratch for `rows` rows: of each the scaled query, scores, statistics, output and one block's output. */
 export function decodeScratchBytes(rows: f64, d: i32, dv: i32): f64 {
   const paddedD = Math.ceil(<f64>d / 8) * 32, paddedDv = Math.ceil(<f64>dv / 8) * 32;
-  return rows * (paddedD + <f64>SCORES_BYTES + <f64>STATS_BYTES + 2 * paddedDv) + <f64>BIAS_BYTES;
+  return rows * (paddedD + <f64>SCORES_BYTES + <f64>ROW_STATS_BYTES + 2 * paddedDv) + <f64>BIAS_BYTES;
 }
 
 export function decode(params: AttentionParams, begin: i32, end: i32): void {
@@ -48,7 +45,7 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
   const query = params.scratch;
   const scores = query + <usize>rows * rowBytes(d);
   const stats = scores + <usize>rows * SCORES_BYTES;
-  const sums = stats + <usize>rows * STATS_BYTES;
+  const sums = stats + <usize>rows * ROW_STATS_BYTES;
   const block = sums + <usize>rows * rowBytes(dv);
   const bias = block + <usize>rows * rowBytes(dv);
   const shift = kvShift(params.kvType);
@@ -72,7 +69,7 @@ function decodeHead(params: AttentionParams, b: i32, hKv: i32): void {
     for (let g = 0; g < group; ++g) {
       const at = <usize>(g * params.lq);
       const s = scores + at * SCORES_BYTES;
-      const full = weighHead(params, b, hKv * group + g, position, from, to, s, stats + at * STATS_BYTES, bias);
+      const full = weighHead(params, b, hKv * group + g, position, from, to, s, stats + at * ROW_STATS_BYTES, bias);
       whole = whole && full;
     }
     if (halves) rebias(rows * BLOCK_K, scores); // weights of 1 at most, and what is behind them
@@ -92,9 +89,12 @@ function readsHalves(params: AttentionParams, rows: i32): bool {
   return params.kvType == FLOAT16_FINITE && rows <= HALF_ROWS && ((params.d | params.dv) & 7) == 0;
 }
 
+/** Below this, 2^15, a number times REBIAS is below 2^127, and half of what would be Infinity. */
+@inline const REBIAS_LIMIT: f32 = 32768;
+
 /** True if n floats, a multiple of 4, may be made 2^112 times larger. */
 function areSmall(n: i32, x: usize): bool {
-  const bound = f32x4.splat(32768);
+  const bound = f32x4.splat(REBIAS_LIMIT);
   for (const end = x + (<usize>n << 2); x < end; x += 16) {
     if (!i32x4.all_true(f32x4.lt(f32x4.abs(v128.load(x)), bound))) return false;
   }
@@ -164,13 +164,12 @@ function queryRowOffset(params: AttentionParams, b: i32, h0: i32, r: i32, batch:
 /** Copies scale * q and clears statistics and sums. */
 function startRows(params: AttentionParams, b: i32, h0: i32, rows: i32, query: usize, stats: usize, sums: usize): void {
   const factor = f32x4.splat(params.scale), zero = f32x4.splat(0);
-  for (let r = 0; r < rows; ++r, stats += STATS_BYTES) {
+  for (let r = 0; r < rows; ++r, stats += ROW_STATS_BYTES) {
     const q = params.query + queryRowOffset(params, b, h0, r, params.queryBatch, params.queryHead, params.queryRow);
     for (let c: usize = 0; c < rowBytes(params.d); c += 16, query += 16) {
       v128.store(query, f32x4.mul(factor, v128.load(q + c))); // lanes past d are never read
     }
-    f32.store(stats, -Infinity);
-    f32.store(stats + ROW_SUM, 0);
+    startRowStats(stats);
     for (let c: usize = 0; c < rowBytes(params.dv); c += 16, sums += 16) v128.store(sums, zero);
   }
 }
@@ -181,72 +180,21 @@ function weighHead(
 ): bool {
   const mask = params.mask + ((<usize>b * params.maskBatch + <usize>h * params.maskHead) << maskShift(params));
   const visible = maskTile(params, mask, alibiSlope(params, b, h), position, params.lq, from, to, bias);
-  for (let i = 0, row = scores; i < params.lq; ++i, row += SCORES_BYTES, stats += STATS_BYTES) {
+  for (let i = 0, row = scores; i < params.lq; ++i, row += SCORES_BYTES, stats += ROW_STATS_BYTES) {
     if (visible == EMPTY) {
       removeRow(to - from, row, stats);
       continue;
     }
     if (params.softcap > 0) capScores(params.softcap, row, rowBytes(to - from));
-    if (visible != FULL) addBiasToRow(to - from, row, bias + (<usize>i << 2));
+    if (visible != FULL) maskRowScores(to - from, row, bias + (<usize>i << 2));
     softmaxRow(to - from, row, stats);
-    if (visible != FULL) markRemovedInRow(to - from, row, bias + (<usize>i << 2));
+    if (visible != FULL) markRowRemoved(to - from, row, bias + (<usize>i << 2));
   }
   if (params.hasDropout != 0) {
     dropTile(params, b, h, 0, from, to, bias);
     for (let i = 0; i < params.lq; ++i) dropRow(to - from, scores + <usize>i * SCORES_BYTES, bias + (<usize>i << 2));
   }
   return visible == FULL;
-}
-
-/** Multiplies weights by one lane of the tile of dropout.ts. */
-function dropRow(keys: i32, weights: usize, tile: usize): void {
-  for (let j = 0; j < keys; ++j, weights += 4, tile += 32) f32.store(weights, f32.load(weights) * f32.load(tile));
-}
-
-/** No key of the block: weights -0 (see GUARDED in microkernel.ts), statistics as they are. */
-function removeRow(keys: i32, scores: usize, stats: usize): void {
-  for (let j = 0; j < keys; ++j) f32.store(scores + (<usize>j << 2), -0.0);
-  f32.store(stats + RESCALE_BY, 1);
-}
-
-/** Adds one lane of the bias tile; a removed key becomes -Infinity by selection, whatever its score. */
-function addBiasToRow(keys: i32, scores: usize, bias: usize): void {
-  for (let j = 0; j < keys; ++j, scores += 4, bias += 32) {
-    const value = f32.load(bias);
-    f32.store(scores, value == -Infinity ? value : f32.load(scores) + value);
-  }
-}
-
-/** Sets the sign of the weights whose bias is -Infinity. */
-function markRemovedInRow(keys: i32, weights: usize, bias: usize): void {
-  for (let j = 0; j < keys; ++j, weights += 4, bias += 32) {
-    if (f32.load(bias) == -Infinity) f32.store(weights, -0.0);
-  }
-}
-
-/** Scores to weights by the running maximum; the sum runs over the keys in order. */
-function softmaxRow(keys: i32, scores: usize, stats: usize): void {
-  const old = f32.load(stats), none = f32x4.splat(-Infinity);
-  for (let j = keys; j & 7; ++j) f32.store(scores + (<usize>j << 2), -Infinity); // whole vectors: weights of 0
-  let m0 = f32x4.splat(old), m1 = none;
-  for (let j = 0; j < keys; j += NR) {
-    const at = scores + (<usize>j << 2);
-    m0 = f32x4.pmax(m0, v128.load(at));
-    m1 = f32x4.pmax(m1, v128.load(at, 16));
-  }
-  const rowMax = hmax(f32x4.pmax(m0, m1));
-  f32.store(stats, rowMax);
-  const m = f32x4.splat(rowMax == -Infinity ? 0 : rowMax); // so that -Infinity - max is -Infinity and never NaN
-  for (let j = 0; j < keys; j += NR) {
-    const at = scores + (<usize>j << 2);
-    expSubMaxPair(at, at, m, m, SMALLEST_WEIGHT);
-  }
-  let sum: f32 = 0;
-  for (let j = 0; j < keys; ++j) sum += f32.load(scores + (<usize>j << 2));
-  const rescale = expNonPositive(f32x4.sub(f32x4.splat(old), m), SMALLEST_WEIGHT);
-  const total = fma(f32x4.splat(f32.load(stats + ROW_SUM)), rescale, f32x4.splat(sum));
-  f32.store(stats + ROW_SUM, f32x4.extract_lane(total, 0));
-  f32.store(stats + RESCALE_BY, f32x4.extract_lane(rescale, 0));
 }
 
 /** block += weights V where V holds NaN or Infinity and some keys are masked: those are passed over. */
@@ -266,33 +214,21 @@ function addGuardedRows(rows: i32, dv: i32, keys: i32, weights: usize, v: usize,
 
 /** sums = sums * rescale + block. */
 function accumulateRows(rows: i32, dv: i32, stats: usize, sums: usize, block: usize): void {
-  for (let r = 0; r < rows; ++r, stats += STATS_BYTES) {
-    const rescale = v128.load32_splat(stats + RESCALE_BY);
+  for (let r = 0; r < rows; ++r, stats += ROW_STATS_BYTES) {
+    const rescale = rowFactor(stats);
     for (let c: usize = 0; c < rowBytes(dv); c += 16, sums += 16, block += 16) {
       v128.store(sums, fma(v128.load(sums), rescale, v128.load(block)));
     }
   }
 }
 
-/** The row's sum with its sink (-Infinity: none), the maximum updated; RESCALE_BY becomes what finishes the row. */
-function closeRowSum(stats: usize, sink: f32): f32 {
-  const rowMax = f32.load(stats), rowSum = f32.load(stats + ROW_SUM), next = rowMax < sink ? sink : rowMax;
-  const m = f32x4.splat(next == -Infinity ? 0 : next);
-  const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(f32x4.splat(rowMax), m), SMALLEST_NORMAL);
-  const term = expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL);
-  const sum = f32x4.extract_lane(fma(f32x4.splat(rowSum), kept, term), 0);
-  f32.store(stats, next);
-  f32.store(stats + RESCALE_BY, f32x4.extract_lane(kept, 0) * (rowSum == 0 ? 0 : 1 / sum));
-  return sum;
-}
-
 /** out = sums / rowSum, zeros for a row without keys, and lse. */
 function finishRows(params: AttentionParams, b: i32, h0: i32, rows: i32, stats: usize, sums: usize): void {
   const dv = params.dv;
-  for (let r = 0; r < rows; ++r, stats += STATS_BYTES, sums += rowBytes(dv)) {
+  for (let r = 0; r < rows; ++r, stats += ROW_STATS_BYTES, sums += rowBytes(dv)) {
     const sink: f32 = params.sinks == 0 ? -Infinity : f32.load(params.sinks + (<usize>(h0 + r / params.lq) << 2));
-    const rowSum = closeRowSum(stats, sink);
-    const factor = v128.load32_splat(stats + RESCALE_BY);
+    closeRowSum(stats, sink);
+    const factor = rowFactor(stats);
     const out = params.out + queryRowOffset(params, b, h0, r, params.outBatch, params.outHead, params.outRow);
     let c = 0;
     for (; c + 4 <= dv; c += 4) {
@@ -303,7 +239,7 @@ function finishRows(params: AttentionParams, b: i32, h0: i32, rows: i32, stats: 
     if (c < dv) storePartial(out + at, f32x4.mul(loadPartial(sums + at, dv - c, factor), factor), dv - c);
     if (params.lse != 0) {
       const to = params.lse + (<usize>((b * params.numHeads + h0) * params.lq + r) << 2);
-      f32.store(to, maxPlusLog(f32.load(stats), rowSum));
+      f32.store(to, rowLse(stats));
     }
   }
 }
