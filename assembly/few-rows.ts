@@ -112,7 +112,7 @@ export function addRows(
 
 /** Elements p..p+4 of one row of A times four columns of C, transposed to t0..t3, added to their sums in order of p. */
 @inline
-function addTransposed(a: usize, t0: v128, t1: v128, t2: v128, t3: v128, sum: v128): v128 {
+function addColumns(a: usize, t0: v128, t1: v128, t2: v128, t3: v128, sum: v128): v128 {
   sum = fma(v128.load32_splat(a), t0, sum);
   sum = fma(v128.load32_splat(a, 4), t1, sum);
   sum = fma(v128.load32_splat(a, 8), t2, sum);
@@ -150,11 +150,11 @@ function dots(
     t0 = i64x2.shuffle(lo, hi, 0, 2); t1 = i64x2.shuffle(lo, hi, 1, 3);
     lo = i32x4.shuffle(v0, v1, 2, 6, 3, 7); hi = i32x4.shuffle(v2, v3, 2, 6, 3, 7);
     t2 = i64x2.shuffle(lo, hi, 0, 2); t3 = i64x2.shuffle(lo, hi, 1, 3);
-    s00 = addTransposed(a, t0, t1, t2, t3, s00);
+    s00 = addColumns(a, t0, t1, t2, t3, s00);
     if (rows > 1) {
-      s10 = addTransposed(a + rowA, t0, t1, t2, t3, s10);
-      s20 = addTransposed(a + 2 * rowA, t0, t1, t2, t3, s20);
-      s30 = addTransposed(a + 3 * rowA, t0, t1, t2, t3, s30);
+      s10 = addColumns(a + rowA, t0, t1, t2, t3, s10);
+      s20 = addColumns(a + 2 * rowA, t0, t1, t2, t3, s20);
+      s30 = addColumns(a + 3 * rowA, t0, t1, t2, t3, s30);
     }
     if (groups > 1) {
       g = b + group;
@@ -163,11 +163,11 @@ function dots(
       t0 = i64x2.shuffle(lo, hi, 0, 2); t1 = i64x2.shuffle(lo, hi, 1, 3);
       lo = i32x4.shuffle(v0, v1, 2, 6, 3, 7); hi = i32x4.shuffle(v2, v3, 2, 6, 3, 7);
       t2 = i64x2.shuffle(lo, hi, 0, 2); t3 = i64x2.shuffle(lo, hi, 1, 3);
-      s01 = addTransposed(a, t0, t1, t2, t3, s01);
+      s01 = addColumns(a, t0, t1, t2, t3, s01);
       if (rows > 1) {
-        s11 = addTransposed(a + rowA, t0, t1, t2, t3, s11);
-        s21 = addTransposed(a + 2 * rowA, t0, t1, t2, t3, s21);
-        s31 = addTransposed(a + 3 * rowA, t0, t1, t2, t3, s31);
+        s11 = addColumns(a + rowA, t0, t1, t2, t3, s11);
+        s21 = addColumns(a + 2 * rowA, t0, t1, t2, t3, s21);
+        s31 = addColumns(a + 3 * rowA, t0, t1, t2, t3, s31);
       }
     }
   }

@@ -39,7 +39,7 @@ function addPair(a: usize, halves: v128, mask: v128, s: v128): v128 {
 
 /** Adds four elements of a row of A times those of four rows of B, which are transposed as halves. */
 @inline
-function addFour(a: usize, b: usize, r1: usize, r2: usize, r3: usize, mask: v128, s: v128): v128 {
+function dotFour(a: usize, b: usize, r1: usize, r2: usize, r3: usize, mask: v128, s: v128): v128 {
   const v01 = i16x8.shuffle(v128.load64_zero(b), v128.load64_zero(b + r1), 0, 8, 1, 9, 2, 10, 3, 11);
   const v23 = i16x8.shuffle(v128.load64_zero(b + r2), v128.load64_zero(b + r3), 0, 8, 1, 9, 2, 10, 3, 11);
   s = addPair(a, i32x4.shuffle(v01, v23, 0, 4, 1, 5), mask, s);
@@ -51,10 +51,10 @@ function dotSixteen(k: i32, a: usize, b: usize, rowB: usize, c: usize): void {
   const r1 = rowB, r2 = rowB << 1, r3 = r1 + r2, group = rowB << 2, mask = topMask();
   let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
   for (const end = a + (<usize>k << 2); a < end; a += 16, b += 8) {
-    s0 = addFour(a, b, r1, r2, r3, mask, s0);
-    s1 = addFour(a, b + group, r1, r2, r3, mask, s1);
-    s2 = addFour(a, b + 2 * group, r1, r2, r3, mask, s2);
-    s3 = addFour(a, b + 3 * group, r1, r2, r3, mask, s3);
+    s0 = dotFour(a, b, r1, r2, r3, mask, s0);
+    s1 = dotFour(a, b + group, r1, r2, r3, mask, s1);
+    s2 = dotFour(a, b + 2 * group, r1, r2, r3, mask, s2);
+    s3 = dotFour(a, b + 3 * group, r1, r2, r3, mask, s3);
   }
   v128.store(c, s0);
   v128.store(c, s1, 16);
