@@ -32,10 +32,12 @@ import { AttentionGradients, AttentionParams } from "./params";
 import { allFinite, fma, storePartial } from "./simd";
 
 // Scratch: a Block; its panels of 8 queries; Q and dO in panels of 8 columns; a tile of weights and one of their
-// gradients, [key][BLOCK_Q]; of one panel [key][8] bias, capped scores and what dropout leaves.
-@inline const BLOCK_BYTES: usize = 112; // offsetof<Block>(), in whole vectors: asserted below
+// gradients, [key][BLOCK_Q]; of one panel [key][8] bias, capped scores and what dropout leaves. Sums that are made anew
+// go by BLOCK_K keys: there the bias has as many rows, and the first tile holds the scores of one panel.
+@inline const BLOCK_BYTES: usize = (offsetof<Block>() + 15) & ~15;
 @inline const TILE_BYTES: usize = <usize>BACKWARD_K * TILE_ROW;
 @inline const BIAS_BYTES: usize = <usize>BLOCK_K << 5;
+@inline const PANEL_BYTES: usize = <usize>BACKWARD_K << 5;
 
 /** Bytes of n columns of a block of queries, in panels of 8. */
 @inline
@@ -45,7 +47,7 @@ function columnBytes(n: i32): usize {
 
 /** Bytes of scratch that one caller of `attentionBackward` needs, in float64: the sizes may be beyond any memory. */
 export function attentionBackwardScratchBytes(d: i32, dv: i32): f64 {
-  const rest = <f64>(BLOCK_BYTES + PANELS * panelBytes(0, 0) + 2 * TILE_BYTES + 3 * BIAS_BYTES);
+  const rest = <f64>(BLOCK_BYTES + PANELS * panelBytes(0, 0) + 2 * TILE_BYTES + BIAS_BYTES + 2 * PANEL_BYTES);
   const panels = 32 * <f64>PANELS * (2 * <f64>d + <f64>dv);
   return rest + panels + 32 * <f64>BLOCK_Q * (Math.ceil(<f64>d / 8) + Math.ceil(<f64>dv / 8));
 }
@@ -58,7 +60,7 @@ export function attentionBackwardWorkItems(batch: i32, numHeads: i32, numKvHeads
 export function attentionBackward(params: AttentionParams, gradients: AttentionGradients, begin: i32, end: i32): void {
   assert(0 <= begin && begin <= end, "attentionBackward: work range");
   assert((params.scratch & 15) == 0, "attentionBackward: scratch must be 16-byte aligned");
-  assert(offsetof<Block>() <= BLOCK_BYTES, "attentionBackward: BLOCK_BYTES");
+  assert(BACKWARD_K <= BLOCK_K && <usize>BLOCK_K << 5 <= TILE_BYTES, "attentionBackward: sizes of blocks");
   assert(params.numHeads % max(params.numKvHeads, 1) == 0, "attentionBackward: heads");
   assert(params.d > 0 && params.dv >= 0 && params.lk >= 0, "attentionBackward: sizes");
   const group = params.numHeads / max(params.numKvHeads, 1);
@@ -70,7 +72,7 @@ export function attentionBackward(params: AttentionParams, gradients: AttentionG
   block.dTile = block.tile + TILE_BYTES;
   block.bias = block.dTile + TILE_BYTES;
   block.capped = block.bias + BIAS_BYTES;
-  block.drop = block.capped + BIAS_BYTES;
+  block.drop = block.capped + PANEL_BYTES;
   for (let item = begin; item < end; ++item) {
     const b = item / params.numKvHeads, hKv = item % params.numKvHeads;
     for (let h = hKv * group; h < (hKv + 1) * group; ++h) {

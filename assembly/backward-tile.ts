@@ -5,8 +5,8 @@
 //   uncap: dS *= 1 - (s / softcap)^2;  clear, remove: -0, the mark of a masked pair (GUARDED in microkernel.ts).
 // Reads and writes 32 bytes of each of `keys` rows, TILE_ROW apart in a tile, 32 in `bias` and `capped` (a copy of the
 //   capped scores, that capColumns makes). `panel`: statistics, 16-byte aligned. No other scratch.
-// Edges: weights below 1e-30 (before FACTOR) are 0; a bias of -Infinity removes by selection, whatever the values; NaN in
-//   a pair stays in it; a lane past the last row has weights of 0, since its FACTOR is.
+// Edges: weights below 1e-30 (before FACTOR) are 0; a bias of -Infinity removes by selection, whatever the values; NaN
+//   in a pair stays in it. Lanes past the last row mean nothing.
 // Accuracy: part of that of the backward (test/attention-backward.test.ts).
 import { BLOCK_Q } from "./config";
 import { SMALLEST_WEIGHT, expSubMaxPair } from "./exp";
