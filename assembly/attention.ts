@@ -150,7 +150,7 @@ function attendKeys(
     const guarded = whole < end && finite == 0;
     if (guarded) markRemoved(end - whole, tile + (<usize>(whole - begin) << 5), bias);
     if (params.hasDropout != 0) {
-      dropTile(params, b, h, q0 + r, begin, end, bias);
+      dropTile(params, b, h, q0 + r, NR, begin, end, bias);
       dropWeights(end - begin, tile, 32, bias);
     }
     const outT = panel + STATS_BYTES + (<usize>params.d << 5);

@@ -172,7 +172,7 @@ function fillColumns(
   if (params.softcap > 0) capColumns(params.softcap, keys, tile, block.capped);
   if (biased > 0) biasColumns(biased, tile + at, block.bias);
   if (params.hasDropout != 0) {
-    dropTile(params, block.b, block.h, block.q0 + r, begin, end, block.drop);
+    dropTile(params, block.b, block.h, block.q0 + r, NR, begin, end, block.drop);
     dropWeights(keys, dTile, TILE_ROW, block.drop);
   }
   weighColumns(keys, tile, dTile, panel);

@@ -191,7 +191,7 @@ function weighHead(
     if (visible != FULL) markRowRemoved(to - from, row, bias + (<usize>i << 2));
   }
   if (params.hasDropout != 0) {
-    dropTile(params, b, h, 0, from, to, bias);
+    dropTile(params, b, h, 0, params.lq, from, to, bias);
     for (let i = 0; i < params.lq; ++i) dropRow(to - from, scores + <usize>i * SCORES_BYTES, bias + (<usize>i << 2));
   }
   return visible == FULL;

@@ -5,7 +5,8 @@
 // (floor(j / 4), i, b * numHeads + h, 0), key = the seed; the weight of query i and key j takes word j mod 4. It is
 // dropped where the word is below dropoutP * 2^32, and else multiplied by 1 / (1 - dropoutP), as in torch.
 // Lanes are queries: one vector run of the generator serves 4 queries and 4 keys.
-// Writes tile[j - j0][0..8) = 0 or the factor for j in [j0, j1) and the queries [i, i + 8).
+// Writes tile[j - j0][0..count) = 0 or the factor for j in [j0, j1) and the queries [i, i + count), count <= 8, whole
+//   vectors: of 8 lanes the last 4 are left as they are where count <= 4.
 import { AttentionParams } from "./params";
 
 @inline const M0: u32 = 0xD2511F53;
@@ -13,10 +14,12 @@ import { AttentionParams } from "./params";
 @inline const WEYL0: u32 = 0x9E3779B9;
 @inline const WEYL1: u32 = 0xBB67AE85;
 
-export function dropTile(params: AttentionParams, b: i32, h: i32, i: i32, j0: i32, j1: i32, tile: usize): void {
+export function dropTile(
+  params: AttentionParams, b: i32, h: i32, i: i32, count: i32, j0: i32, j1: i32, tile: usize,
+): void {
   const bh = b * params.numHeads + h;
   for (let group = j0 >> 2; group << 2 < j1; ++group) {
-    for (let half = 0; half < 8; half += 4) {
+    for (let half = 0; half < count; half += 4) {
       dropSquare(params, bh, i + half, group, j0, j1, tile + (<usize>half << 2));
     }
   }
