@@ -1,5 +1,6 @@
 // Tuning constants, all of them. Exported as Wasm globals, so TypeScript reads them and never repeats them.
-// Each names the bench that chose it. No @inline here: re-exporting an @inline constant crashes asc 0.28.20.
+// Each names the bench that chose it, or the test that holds what it bounds; NR and READ_SLACK are no knobs.
+// No @inline here: re-exporting an @inline constant crashes asc 0.28.20.
 
 /**
  * Rows of a register tile. MR x NR/4 accumulators, NR/4 vectors of B and one broadcast must fit the 15 xmm registers an
@@ -72,7 +73,10 @@ export const SAME_LSE: f32 = 1e-6;
  */
 export const FEW_QUERIES: i32 = 4;
 
-/** Elements of K of a head from which several queries go without tiles: what they save is in reading it. */
+/**
+ * Elements of K of a head from which several queries go without tiles: what they save is in reading it.
+ * npm run bench -- attention
+ */
 export const FEW_QUERIES_SIZE: i32 = 512;
 
 /**
@@ -86,6 +90,13 @@ export const HALF_ROWS: i32 = 3;
  * multiple of the 8 keys of dotRows that divides BLOCK_K. npm run bench -- cache
  */
 export const STAGED_ROWS: i32 = 48;
+
+/**
+ * Up to this share of subnormals the halves of a cache are FLOAT16_FINITE: read where they stand, or widened without
+ * care. A subnormal half is then a subnormal float32, with which processors compute a hundred times slower; from here
+ * on widening with care costs less. test/key-value-cache
+ */
+export const SUBNORMAL_SHARE: f64 = 0.01;
 
 /**
  * Bytes that a kernel may read, never write, past the end of a tensor. The most that one does is 28; this is a whole

@@ -127,6 +127,7 @@ export interface Kernels {
   readonly RELAXED: number;
   readonly READ_SLACK: number;
   readonly BLOCK_K: number;
+  readonly SUBNORMAL_SHARE: number;
   readonly SOFTMAX: number;
   readonly LOG_SOFTMAX: number;
   readonly LOG_SUM_EXP: number;
