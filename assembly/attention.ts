@@ -1,13 +1,17 @@
 // Scaled dot-product attention, forward, fused and tiled: out = softmax(scale * Q K^T + bias) V, no score ever stored.
 //
 //   s_ij = scale * (q_i . k_j), capped softly where softcap > 0, + bias_ij;  p_ij = exp(s_ij - max_j s_ij);
-//   out_i = sum_j p_ij v_j / sum_j p_ij;  lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm).
-//   A sink is one more term of max and sum, without a value.
+//   out_i = sum_j M_ij p_ij v_j / sum_j p_ij;  lse_i = max_j s_ij + log sum_j p_ij   (natural logarithm).
+//   M_ij: 0 or 1 / (1 - dropoutP) (dropout.ts), 1 without dropout. A sink is one more term of max and sum, without a
+//   value.
 // Shapes and strides: AttentionParams. Query head h reads key/value head floor(h * numKvHeads / numHeads).
 // Work range [begin, end): items (b * numHeads + h) * ceil(lq / BLOCK_Q) + block of queries; decode.ts has its own.
-// Reads query, key, value and mask (up to READ_SLACK past their ends), writes out and lse exactly.
-// Scratch: attentionScratchBytes(..), 16-byte aligned, no other memory. It does not grow with lk, nor with lq but for
-//   few queries, whose rows of all heads that share a key/value head are held at once.
+// Reads query, key, value and mask (up to READ_SLACK past their ends), or in the place of key and value the rows of a
+//   cache (cache.ts) where params.staging is not 0; queryOffsets, kvLengths, alibiSlopes and sinks exactly. Writes out
+//   and lse exactly.
+// Scratch: attentionScratchBytes(..), and for a cache cacheStagingBytes(..) at params.staging, both 16-byte aligned; no
+//   other memory. Neither grows with lk, nor with lq but for few queries, whose rows of all heads that share a
+//   key/value head are held at once.
 // Edges: a masked key never reaches the result, NaN and Infinity included; a row without keys gives out 0, and lse
 //   -Infinity or its sink; NaN in a live key or query reaches exactly the rows that see it; weights below 1e-30 of the
 //   largest are 0.

@@ -3,6 +3,14 @@
 //
 // A pair that is masked holds -0 in both tiles: it adds nothing to a sum, and where values are NaN or Infinity the
 //   products pass it over (GUARDED in microkernel.ts).
+// Panel: panelBytes(d, dv) at `panel`, 16-byte aligned: statistics (backward-tile.ts) and behind them scale * Q^T, dO^T
+//   and dQ^T, d, dv and d rows of 32 bytes.
+// Order: startPanel; differentiatePanel for each block of keys, after which the products take its columns and add to
+//   dQ^T; closePanel.
+// Reads query, out, lse, dOut and dLse of its rows, the keys and values of the block, mask and sinks: exactly, but for
+//   the mask as mask.ts says. Writes its columns of the tiles; adds to dMask, and closePanel to dQuery and dSinks.
+// Scratch: what Block points to, laid out in attention-backward.ts.
+// Accuracy: part of that of the backward (test/attention-backward.test.ts).
 import {
   DELTA, FACTOR, MAX, TILE_ROW, biasColumns, capColumns, clearColumns, removeColumns, uncapColumns, weighColumns,
 } from "./backward-tile";

@@ -4,8 +4,10 @@
 // j % capacity. Positions are absolute, so that masks, windows and ALiBi know nothing of the ring.
 //   cacheAppend writes the rows of new positions. `attention` reads rows through cachedRows where params.staging is not
 //   0: where they stand if they are float32 and do not wrap, else copied into staging, float16 widened.
-// The blocks of keys are those of attention.ts, so a row has the bits of attention over the same keys side by side.
 // Reads up to READ_SLACK past rows; writes rows exactly. Staging: cacheStagingBytes(..), 16-byte aligned.
+// Edges: rows = 0 does nothing; NaN and Infinity are kept, and found (SPECIAL). At most `capacity` rows at once.
+// Accuracy: float32 is kept, float16 rounded once (float16.ts). The blocks of keys are those of attention.ts, so a row
+//   has the bits of attention over the same keys side by side (test/key-value-cache.test.ts).
 import { BLOCK_K, STAGED_ROWS } from "./config";
 import { areFew } from "./few-queries";
 import { REBIAS, SPECIAL, narrow, widen, widenFinite } from "./float16";

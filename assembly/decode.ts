@@ -1,10 +1,14 @@
-// Attention for few queries (areFew), as in decoding: bound by reading K and V, each of which is read once.
+// Attention for few queries (few-queries.ts), as in decoding: bound by reading K and V, each of which is read once.
 //
 // The result of attention.ts, bit for bit: every row takes its scores, maxima, sums and products in the same order.
 // Rows are the queries of all heads that share one key/value head: row r is head hKv * group + r / lq, query r % lq.
 // Scores are kept [row][key]: lanes are keys, K is transposed in registers, V is added by rows (few-rows.ts).
 // Work range [begin, end): items b * numKvHeads + hKv.
-// Reads, writes, edges: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), 16-byte aligned.
+// K and V are read where they stand. So are those of a cache if float32 and side by side, or finite float16 and seen by
+//   HALF_ROWS rows or fewer (half-rows.ts: query and weights, in scratch, are then 2^112 times larger); else they come
+//   by STAGED_ROWS through params.staging, float16 widened.
+// Shapes, reads, writes, edges, accuracy: as attention.ts. Scratch: decodeScratchBytes(rows, d, dv), and for a cache
+//   cacheStagingBytes(..) at params.staging, both 16-byte aligned.
 import { cachedRow, cachedRows, isSideBySide, kvShift } from "./cache";
 import { BLOCK_K, HALF_ROWS, STAGED_ROWS } from "./config";
 import { dropTile } from "./dropout";

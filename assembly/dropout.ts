@@ -5,8 +5,11 @@
 // (floor(j / 4), i, b * numHeads + h, 0), key = the seed; the weight of query i and key j takes word j mod 4. It is
 // dropped where the word is below dropoutP * 2^32, and else multiplied by 1 / (1 - dropoutP), as in torch.
 // Lanes are queries: one vector run of the generator serves 4 queries and 4 keys.
-// Writes tile[j - j0][0..count) = 0 or the factor for j in [j0, j1) and the queries [i, i + count), count <= 8, whole
-//   vectors: of 8 lanes the last 4 are left as they are where count <= 4.
+// Reads params alone. Writes tile[j - j0][0..count) = 0 or the factor for j in [j0, j1) and the queries [i, i + count),
+//   count <= 8, by vectors of 4: where count <= 4 the other 4 of the 8 lanes stay as they are. An empty range writes
+//   nothing. No scratch.
+// Edges: dropWeights keeps NaN, and the -0 of a masked key.
+// Which are dropped is exact, the same in every build (test/dropout.test.ts, against known answers of Philox).
 import { AttentionParams } from "./params";
 
 @inline const M0: u32 = 0xD2511F53;

@@ -6,7 +6,8 @@
 //   narrow: n float32 to patterns, rounded to nearest even, subnormals kept; 65520 and more is Infinity, NaN is NaN.
 //     Returns the number of subnormals among them, or SPECIAL if one is Infinity or NaN.
 // widen and widenFinite read up to 14 bytes past the last pattern and write whole vectors: n rounded up to 8 floats.
-// narrow reads and writes exactly. No scratch; from and to may not overlap.
+// narrow reads and writes exactly. No scratch; from and to may not overlap. n = 0 does nothing.
+// Exact both ways: every pattern, and the ties and ends of rounding, are in test/float16.test.ts.
 import { loadGroup } from "./simd";
 
 @inline export const SPECIAL: i32 = -1;

@@ -6,6 +6,8 @@
 // A: m rows of float32, contiguous. B: rows rowB bytes apart, their width a multiple of 8 and their number one of
 // DOT_ROWS or ADD_ROWS: no vector is cut, no row left over. C: as in few-rows.ts. Reads exactly; no scratch. Order as
 // there.
+// Accuracy: the bits over the same rows as float32 (test/float16.test.ts for every finite half, and for their sums
+// test/key-value-cache.test.ts).
 import { firstFloats, lastFloats } from "./float16";
 import { fma } from "./simd";
 

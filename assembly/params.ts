@@ -5,8 +5,8 @@
 @unmanaged
 export class AttentionParams {
   query: usize; // float32 [batch, numHeads, lq, d], by the strides below
-  key: usize; // float32 [batch, numKvHeads, lk, d]
-  value: usize; // float32 [batch, numKvHeads, lk, dv]
+  key: usize; // float32 [batch, numKvHeads, lk, d]; of a cache kvType [batch, numKvHeads, kvCapacity, d], see staging
+  value: usize; // float32 [batch, numKvHeads, lk, dv]; of a cache kvType [batch, numKvHeads, kvCapacity, dv]
   out: usize; // float32 [batch, numHeads, lq, dv]
   lse: usize; // float32 [batch, numHeads, lq] contiguous, or 0: not wanted
   mask: usize; // uint8 (MASK_BOOLEAN) or float32 (MASK_ADDITIVE), by the strides below
@@ -42,7 +42,7 @@ export class AttentionParams {
   windowLeft: i32; // keys j >= position - windowLeft; UNBOUNDED for all
   windowRight: i32; // keys j <= position + windowRight; causal is windowRight = 0
   alibiBatch: i32; // stride of alibiSlopes from batch to batch, 0 to share them
-  kvType: i32; // FLOAT32, FLOAT16, FLOAT16_FINITE: of a cache
+  kvType: i32; // FLOAT32, FLOAT16, FLOAT16_FINITE: of a cache, else FLOAT32
   kvCapacity: i32; // rows of a cache, >= 1
   scale: f32;
   softcap: f32; // 0: none
@@ -71,7 +71,7 @@ export const MASK_ADDITIVE: i32 = 2;
 
 export const FLOAT32: i32 = 0;
 export const FLOAT16: i32 = 1;
-export const FLOAT16_FINITE: i32 = 2; // no Infinity, no NaN and few subnormals
+export const FLOAT16_FINITE: i32 = 2; // no Infinity, no NaN, and of subnormals no more than SUBNORMAL_SHARE
 
 /** A window side without end: larger than any length, small enough that position + UNBOUNDED does not overflow. */
 export const UNBOUNDED: i32 = 1 << 29;

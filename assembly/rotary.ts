@@ -5,8 +5,11 @@
 //   (x_{2j}, x_{2j+1}); elements from 2 half on pass through.
 // cos, sin: rows of `half` floats. Row r of x belongs to token (r / inner) % length of batch entry r / rows, and reads
 //   the row of cos and sin that positions[batch entry * positionBatch + token] names, an int32.
-// Work range [begin, end): rows of x. No scratch. half = 0 copies.
-// Accuracy: each product and sum is rounded, none fused, so every build has the bits of plain float32.
+// Work range [begin, end): rows of x. Reads x, where interleaved, up to 24 bytes past its end (READ_SLACK), the rest
+//   exactly; writes y exactly. No scratch.
+// Edges: half = 0 copies; NaN and Infinity stay in their pair; elements that pass through keep their bits.
+// Accuracy: each product and sum is rounded, none fused, so every build has the bits of plain float32
+//   (test/rotary.test.ts).
 import { loadGroup, storeGroup } from "./simd";
 
 @inline
