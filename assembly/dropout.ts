@@ -30,7 +30,7 @@ export function dropTile(
 
 /** Low (`high` false) or high words of the lanes of v times m. */
 @inline
-function multiply(v: v128, m: v128, high: bool): v128 {
+function multiplyWords(v: v128, m: v128, high: bool): v128 {
   const p0 = i64x2.extmul_low_i32x4_u(v, m), p1 = i64x2.extmul_high_i32x4_u(v, m);
   return high ? i32x4.shuffle(p0, p1, 1, 3, 5, 7) : i32x4.shuffle(p0, p1, 0, 2, 4, 6);
 }
@@ -42,8 +42,8 @@ function dropSquare(params: AttentionParams, bh: i32, i: i32, group: i32, j0: i3
   let c2 = i32x4.splat(bh), c3 = i32x4.splat(0);
   let k0 = params.seedLow, k1 = params.seedHigh;
   for (let round = 0; round < 10; ++round) {
-    const high0 = multiply(c0, m0, true), low0 = multiply(c0, m0, false);
-    const high1 = multiply(c2, m1, true), low1 = multiply(c2, m1, false);
+    const high0 = multiplyWords(c0, m0, true), low0 = multiplyWords(c0, m0, false);
+    const high1 = multiplyWords(c2, m1, true), low1 = multiplyWords(c2, m1, false);
     c0 = v128.xor(v128.xor(high1, c1), i32x4.splat(k0));
     c1 = low1;
     c2 = v128.xor(v128.xor(high0, c3), i32x4.splat(k1));

@@ -15,7 +15,7 @@ export class AttentionParams {
   alibiSlopes: usize; // float32 [numHeads], or 0: none
   sinks: usize; // float32 [numHeads], or 0: none
   scratch: usize; // attentionScratchBytes(..) or attentionBackwardScratchBytes(..) bytes
-  staging: usize; // cacheStagingBytes(..) bytes where key and value are those of a cache (cache.ts), else 0
+  staging: usize; // cacheStagingBytes(..) bytes where they are those of a cache that wraps or is float16, else 0
   numHeads: i32;
   numKvHeads: i32;
   lq: i32;
