@@ -89,13 +89,14 @@ export function startPanel(params: AttentionParams, block: Block, r: i32, panel:
   else memory.fill(panel, 0, STATS_BYTES); // ROW_SUM of 0: no sum
   for (let i = 0; i < NR; ++i) {
     const at = panel + (<usize>i << 2), row = <usize>(r + i) << 2;
-    if (i >= count) { // scores of 0, weights of 0
-      f32.store(at + MAX, 0);
+    const lse: f32 = i < count ? f32.load(block.lse + row) : -Infinity;
+    if (lse == -Infinity) { // no row, or one without keys: every weight is 0, that of the sink too
+      f32.store(at + MAX, Infinity);
       f32.store(at + FACTOR, 0);
       f32.store(at + DELTA, 0);
       continue;
     }
-    normalizeRow(at, f32.load(block.lse + row));
+    normalizeRow(at, lse);
     // Summed as dP is: of a row that sees one key both are the same bits, and dS is exactly 0.
     const dLse: f32 = block.dLse == 0 ? 0 : f32.load(block.dLse + row);
     f32.store(at + DELTA, dot(dv, dOut + <usize>i * rowO, out + <usize>i * rowO) - dLse);
@@ -135,8 +136,8 @@ function normalizeRow(at: usize, lse: f32): void {
     f32.store(at + FACTOR, 1 / rowSum);
     return;
   }
-  f32.store(at + MAX, lse == -Infinity ? 0 : lse);
-  f32.store(at + FACTOR, lse == -Infinity ? 0 : 1);
+  f32.store(at + MAX, lse);
+  f32.store(at + FACTOR, 1);
 }
 
 /**
