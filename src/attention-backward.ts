@@ -9,7 +9,7 @@ import {
   stageInputs,
 } from "./attention-problem.ts";
 import { blockBytes } from "./memory.ts";
-import { writeGradients } from "./params.ts";
+import { type Problem, writeGradients } from "./params.ts";
 import { describe, readFlag, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, type Operand, Result, readOperand, reserve } from "./tensor.ts";
 import type { AttentionBackwardInputs, AttentionGradients, Shape, TensorLike } from "./types.ts";
@@ -90,32 +90,54 @@ function makeResults(core: Core, shapes: Record<string, Shape>, resident: boolea
   return results;
 }
 
-/** Copies in what does not live in Wasm memory, clears the gradients, runs the kernel; returns their addresses. */
+/** True where every gradient is 0: there are no rows, or no keys, and then the rows have at most a sink. */
+function isEmpty({ batch, numHeads, lq, lk }: Problem, hasSinks: boolean): boolean {
+  return batch === 0 || numHeads === 0 || lq === 0 || (lk === 0 && !hasSinks);
+}
+
+/** Bytes of arena that the kernel takes beside the gradients. */
+function kernelBytes(core: Core, inputs: Inputs, { out, lse, dOut, dLse }: Results): number {
+  const { kernels, memory } = core;
+  let bytes = inputBytes(core, inputs) + blockBytes(kernels.gradientsSize);
+  for (const operand of [out, lse, dOut]) bytes += memory.stagedBytes(operand);
+  if (dLse !== undefined) bytes += memory.stagedBytes(dLse);
+  return bytes + blockBytes(kernels.attentionBackwardScratchBytes(inputs.p.d, inputs.p.dv));
+}
+
+/** Clears the gradients, and runs the kernel where they are not all 0; returns their addresses. */
 function run(
   core: Core,
   inputs: Inputs,
-  { out, lse, dOut, dLse }: Results,
+  given: Results,
   results: Record<string, Result>,
 ): Record<string, number> {
-  const { kernels, memory } = core;
-  const { p } = inputs;
-  const operands = dLse === undefined ? [out, lse, dOut] : [out, lse, dOut, dLse];
-  const operandBytes = operands.reduce((sum, operand) => sum + memory.stagedBytes(operand), 0);
-  const resultBytes = Object.values(results).reduce((sum, result) => sum + result.stagedBytes, 0);
-  const scratchBytes = kernels.attentionBackwardScratchBytes(p.d, p.dv);
-  const ownBytes = blockBytes(kernels.gradientsSize) + blockBytes(scratchBytes);
-  const bytes = inputBytes(core, inputs) + operandBytes + resultBytes + ownBytes;
+  const { memory } = core;
+  const skipped = isEmpty(inputs.p, results.dSinks !== undefined);
+  let bytes = skipped ? 0 : kernelBytes(core, inputs, given);
+  for (const result of Object.values(results)) bytes += result.stagedBytes;
   reserve(core, FN, bytes, ...Object.values(results));
-
   const at: Record<string, number> = {};
   for (const [name, result] of Object.entries(results)) {
     at[name] = result.stage();
     memory.floatsAt(at[name], result.size).fill(0);
   }
+  if (!skipped) differentiate(core, inputs, given, at);
+  return at;
+}
+
+/** Copies in what does not live in Wasm memory, and runs the kernel, which adds to the gradients. */
+function differentiate(
+  core: Core,
+  inputs: Inputs,
+  { out, lse, dOut, dLse }: Results,
+  at: Record<string, number>,
+): void {
+  const { kernels, memory } = core;
+  const { p } = inputs;
   const to = {
     out: memory.stageOperand(out),
     lse: memory.stageOperand(lse),
-    scratch: memory.stage(scratchBytes),
+    scratch: memory.stage(kernels.attentionBackwardScratchBytes(p.d, p.dv)),
   };
   const params = stageInputs(core, inputs, to);
   const gradients = memory.stage(kernels.gradientsSize);
@@ -130,7 +152,6 @@ function run(
   });
   const items = kernels.attentionBackwardWorkItems(p.batch, p.numHeads, p.numKvHeads);
   kernels.attentionBackward(params, gradients, 0, items);
-  return at;
 }
 
 export function scaledDotProductAttentionBackward(

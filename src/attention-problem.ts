@@ -41,7 +41,10 @@ function checkRank(fn: string, name: string, shape: Shape, isBlhd: boolean): voi
 /** Batch entries: the product of all axes before the last three. */
 function batchOf(shape: Shape): number {
   let batch = 1;
-  for (let i = 0; i < shape.length - 3; i++) batch *= shape[i]!;
+  for (let i = 0; i < shape.length - 3; i++) {
+    if (shape[i] === 0) return 0; // also where the others are beyond what a number holds
+    batch *= shape[i]!;
+  }
   return batch;
 }
 
