@@ -11,6 +11,12 @@ export interface CacheShape {
   readonly isHalf: boolean;
 }
 
+/** How many halves were stored, and how many of them are subnormal. */
+interface Counts {
+  halves: number;
+  subnormals: number;
+}
+
 /**
  * Where more of the halves are subnormal they are widened with care instead of read in place, where they would become
  * subnormal float32 numbers, with which processors compute a hundred times slower: that costs less from here on.
@@ -24,9 +30,12 @@ export class CacheStorage {
   /** Addresses of the blocks. */
   keys = 0;
   values = 0;
-  /** Halves stored since the cache was empty, and how many are subnormal: infinitely many where one is Infinity or NaN. */
-  #halves = 0;
-  #subnormals = 0;
+  /** No position after this one holds Infinity or NaN; -1: none does. */
+  #lastSpecial = -1;
+  /** Counts of the positions from #since on, and of some before them, which are forgotten once those have left a ring. */
+  #recent: Counts = { halves: 0, subnormals: 0 };
+  #earlier: Counts = { halves: 0, subnormals: 0 };
+  #since = 0;
   readonly #core: Core;
 
   constructor(core: Core, shape: CacheShape) {
@@ -38,11 +47,13 @@ export class CacheStorage {
     return this.shape.isHalf ? 2 : 4;
   }
 
-  /** What the kernels have to know of the elements. */
-  get kvType(): number {
+  /** What the kernels have to know of the elements, of which positions `first` and on are still there. */
+  kvType(first: number): number {
     const { FLOAT32, FLOAT16, FLOAT16_FINITE } = this.#core.kernels;
     if (!this.shape.isHalf) return FLOAT32;
-    return this.#subnormals > SUBNORMAL_SHARE * this.#halves ? FLOAT16 : FLOAT16_FINITE;
+    const halves = this.#recent.halves + this.#earlier.halves;
+    const subnormals = this.#recent.subnormals + this.#earlier.subnormals;
+    return this.#lastSpecial >= first || subnormals > SUBNORMAL_SHARE * halves ? FLOAT16 : FLOAT16_FINITE;
   }
 
   /** Bytes of the rows of one width, every head. */
@@ -58,18 +69,22 @@ export class CacheStorage {
     return this.#bytes(this.capacity, this.shape.valueDim);
   }
 
-  /** Takes blocks of another capacity, and the positions [first, end) along. If there is no room, nothing changes. */
-  resize(fn: string, capacity: number, first: number, end: number): void {
+  /**
+   * Takes blocks of another capacity, and the positions [first, end) along. If there is no room for them, or for
+   * `arenaBytes` beside them, nothing changes.
+   */
+  resize(fn: string, capacity: number, first: number, end: number, arenaBytes: number): void {
     const { memory } = this.#core;
     const { headDim, valueDim } = this.shape;
-    const keys = memory.allocate(this.#bytes(capacity, headDim), fn);
-    let values: number;
+    const blocks: number[] = [];
     try {
-      values = memory.allocate(this.#bytes(capacity, valueDim), fn);
+      for (const width of [headDim, valueDim]) blocks.push(memory.allocate(this.#bytes(capacity, width), fn));
+      memory.reserve(arenaBytes, fn); // last: to allocate may give the arena up
     } catch (error) {
-      memory.free(keys);
+      for (const block of blocks) memory.free(block);
       throw error;
     }
+    const [keys, values] = blocks as [number, number];
     if (first < end) {
       this.#move(this.keys, keys, capacity, headDim, first, end);
       this.#move(this.values, values, capacity, valueDim, first, end);
@@ -95,19 +110,41 @@ export class CacheStorage {
     }
   }
 
-  /** Writes the rows of new tokens, at `position` and on; room for them there must be. */
-  write(fn: string, key: Operand, value: Operand, position: number, rows: number, isBlhd: boolean): void {
+  /** Bytes of arena that `write` takes. */
+  stagedBytes(key: Operand, value: Operand): number {
+    return this.#core.memory.stagedBytes(key) + this.#core.memory.stagedBytes(value);
+  }
+
+  /**
+   * Writes the rows of new tokens, at `position` and on, over what stands before `first`; room for them there must be.
+   * If there is none to copy them in, nothing changes.
+   */
+  write(
+    fn: string,
+    key: Operand,
+    value: Operand,
+    position: number,
+    rows: number,
+    first: number,
+    isBlhd: boolean,
+  ): void {
     const { memory } = this.#core;
     const { headDim, valueDim } = this.shape;
-    memory.reserve(memory.stagedBytes(key) + memory.stagedBytes(value), fn);
+    memory.reserve(this.stagedBytes(key, value), fn);
+    if (first >= this.#since) {
+      this.#earlier = this.#recent; // what was counted there has left
+      this.#recent = { halves: 0, subnormals: 0 };
+      this.#since = position;
+    }
     this.#append(this.keys, headDim, memory.stageOperand(key), position, rows, isBlhd);
     this.#append(this.values, valueDim, memory.stageOperand(value), position, rows, isBlhd);
   }
 
   #append(to: number, width: number, from: number, position: number, rows: number, isBlhd: boolean): void {
-    const { batch, numKvHeads } = this.shape;
-    const subnormals = this.#core.kernels.cacheAppend(
-      this.kvType,
+    const { batch, numKvHeads, isHalf } = this.shape;
+    const { kernels } = this.#core;
+    const subnormals = kernels.cacheAppend(
+      isHalf ? kernels.FLOAT16 : kernels.FLOAT32,
       numKvHeads,
       this.capacity,
       width,
@@ -121,15 +158,19 @@ export class CacheStorage {
       0,
       batch * numKvHeads,
     );
-    if (!this.shape.isHalf) return;
-    this.#subnormals += subnormals < 0 ? Infinity : subnormals;
-    this.#halves += batch * numKvHeads * rows * width;
+    if (!isHalf) return;
+    if (subnormals < 0) this.#lastSpecial = position + rows - 1;
+    else this.#recent.subnormals += subnormals;
+    this.#recent.halves += batch * numKvHeads * rows * width;
   }
 
-  /** Nothing that is stored is of use any more. */
-  clear(): void {
-    this.#halves = 0;
-    this.#subnormals = 0;
+  /** Positions from `length` on are of no use any more. */
+  truncate(length: number): void {
+    this.#lastSpecial = Math.min(this.#lastSpecial, length - 1);
+    if (length > 0) return;
+    this.#recent = { halves: 0, subnormals: 0 };
+    this.#earlier = { halves: 0, subnormals: 0 };
+    this.#since = 0;
   }
 
   free(): void {

@@ -68,7 +68,7 @@ export class KeyValueCache implements Disposable {
     this.#core = core;
     this.#storage = new CacheStorage(core, options.shape);
     this.#isFixed = options.capacity !== undefined;
-    if (options.capacity !== undefined) this.#storage.resize("keyValueCache", options.capacity, 0, 0);
+    if (options.capacity !== undefined) this.#storage.resize("keyValueCache", options.capacity, 0, 0, 0);
   }
 
   /** Tokens seen: the position of the next one. */
@@ -102,14 +102,16 @@ export class KeyValueCache implements Disposable {
     const { headDim, valueDim } = this.#storage.shape;
     const k = readOperand(this.#core, APPEND, "key", key);
     const v = readOperand(this.#core, APPEND, "value", value);
-    const rows = k.shape[this.layout === "blhd" ? 1 : 2] ?? 0;
+    const rows = k.shape.length === 4 ? k.shape[this.layout === "blhd" ? 1 : 2]! : "newTokens";
     this.#checkShape("key", k, rows, headDim);
     this.#checkShape("value", v, rows, valueDim);
-    if (rows === 0) return;
-    this.#makeRoom(rows);
-    this.#storage.write(APPEND, k, v, this.#length, rows, this.layout === "blhd");
-    this.#length += rows;
-    this.#first = Math.max(this.#first, this.#length - this.capacity);
+    if (typeof rows === "string" || rows === 0) return;
+    this.#makeRoom(rows, this.#storage.stagedBytes(k, v));
+    const end = this.#length + rows;
+    const first = Math.max(this.#first, end - this.capacity);
+    this.#storage.write(APPEND, k, v, this.#length, rows, first, this.layout === "blhd");
+    this.#length = end;
+    this.#first = first;
   }
 
   /**
@@ -141,9 +143,8 @@ export class KeyValueCache implements Disposable {
       );
     }
     this.#length = length;
-    if (length > 0) return;
-    this.#first = 0;
-    this.#storage.clear();
+    if (length === 0) this.#first = 0;
+    this.#storage.truncate(length);
   }
 
   /** Drops all tokens; the memory stays for the next ones. */
@@ -167,19 +168,20 @@ export class KeyValueCache implements Disposable {
   }
 
   /** [batch, numKvHeads, rows, width] by the layout. */
-  #shapeOf(rows: number, width: number): number[] {
+  #shapeOf<Rows>(rows: Rows, width: number): (number | Rows)[] {
     const { batch, numKvHeads } = this.#storage.shape;
     return this.layout === "blhd" ? [batch, rows, numKvHeads, width] : [batch, numKvHeads, rows, width];
   }
 
-  #checkShape(name: string, { shape }: Operand, rows: number, width: number): void {
+  /** Throws unless the shape has `rows`, a number or, where it has none to read, the name of that. */
+  #checkShape(name: string, { shape }: Operand, rows: number | string, width: number): void {
     const want = this.#shapeOf(rows, width);
     if (sameShape(shape, want)) return;
     throw new RangeError(`${APPEND}: ${name}.shape must be ${showShape(want)}, got ${showShape(shape)}`);
   }
 
-  /** Sees that `rows` more tokens fit, with all that the first of them sees. */
-  #makeRoom(rows: number): void {
+  /** Sees that `rows` more tokens fit, with all that the first of them sees, and the arena that copies them in. */
+  #makeRoom(rows: number, arenaBytes: number): void {
     const { capacity } = this.#storage;
     const kept = Math.min(this.#length, this.#left);
     if (this.#length + rows > MAX_AXIS) {
@@ -194,8 +196,9 @@ export class KeyValueCache implements Disposable {
           `${this.#isRing ? `windowSize [${this.#left}, 0] keeps` : "are there"}, got ${rows} new ones`,
       );
     }
-    this.#storage.resize(APPEND, this.#nextCapacity(kept + rows, rows), this.#length - kept, this.#length);
-    this.#first = this.#length - kept;
+    const first = this.#length - kept;
+    this.#storage.resize(APPEND, this.#nextCapacity(kept + rows, rows), first, this.#length, arenaBytes);
+    this.#first = first;
   }
 
   get #isRing(): boolean {
@@ -231,8 +234,8 @@ export class KeyValueCache implements Disposable {
       queryOffset: this.#length - lq,
       layout: this.layout,
     };
-    const { keys, values, keyBytes, valueBytes, shape, capacity, kvType } = this.#storage;
-    const stored = { kvType, capacity: Math.max(capacity, 1), firstKey };
+    const { keys, values, keyBytes, valueBytes, shape, capacity } = this.#storage;
+    const stored = { kvType: this.#storage.kvType(this.#first), capacity: Math.max(capacity, 1), firstKey };
     const k = this.#operand(keys, shape.headDim, keyBytes);
     const v = this.#operand(values, shape.valueDim, valueBytes);
     return computeAttention(

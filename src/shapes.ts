@@ -4,7 +4,7 @@ import type { Shape } from "./types.ts";
 /** Longest axis: positions and window sides are 32-bit integers in the kernels, with room to add two. */
 export const MAX_AXIS = 2 ** 28;
 
-export function showShape(shape: Shape): string {
+export function showShape(shape: readonly (number | string)[]): string {
   return `[${Array.from(shape, String).join(", ")}]`;
 }
 
@@ -18,7 +18,7 @@ export function sizeOf(shape: Shape): number {
   return size;
 }
 
-export function sameShape(a: Shape, b: Shape): boolean {
+export function sameShape(a: Shape, b: readonly (number | string)[]): boolean {
   if (a.length !== b.length) return false;
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
   return true;

@@ -431,7 +431,7 @@ describe("KeyValueCache refuses", () => {
       "rank",
       () => cache.append(zeros(4), zeros(4)),
       RangeError,
-      /append: key\.shape must be \[1, 2, 0, 4\], got \[4\]/,
+      /append: key\.shape must be \[1, 2, newTokens, 4\], got \[4\]/,
     ],
     [
       "float64",
