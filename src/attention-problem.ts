@@ -4,7 +4,7 @@ import { type Mask, readMask, stagedMaskBytes, stageMask } from "./mask.ts";
 import { blockBytes } from "./memory.ts";
 import { type Addresses, type Problem, type Stored, writeParams } from "./params.ts";
 import { type Positions, readPositions, readWindow, writePositions } from "./positions.ts";
-import { describe, readFlag, readLayout, readNumber, showShape } from "./shapes.ts";
+import { checkRank, fail, readFlag, readInteger, readLayout, readNumber, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { AttentionOptions, Shape, TensorLike } from "./types.ts";
 
@@ -24,19 +24,6 @@ export const SCORE_OPTIONS: readonly string[] = [
   "seed",
   "layout",
 ];
-
-function fail(fn: string, rule: string, got: string): never {
-  throw new RangeError(`${fn}: ${rule}, got ${got}`);
-}
-
-/** Throws unless the shape has the axes of its layout. */
-function checkRank(fn: string, name: string, shape: Shape, isBlhd: boolean): void {
-  if (shape.length >= (isBlhd ? 3 : 2)) return;
-  const form = isBlhd
-    ? "[..., length, heads, headDim]"
-    : "[..., heads, length, headDim] or [length, headDim]";
-  fail(fn, `${name} must have shape ${form}`, showShape(shape));
-}
 
 /** Batch entries: the product of all axes before the last three. */
 function batchOf(shape: Shape): number {
@@ -153,9 +140,7 @@ function readSoftcap(fn: string, softcap: unknown): number {
 
 /** Checks dropoutP and the seed it needs. */
 function readDropout(fn: string, { dropoutP, seed }: AttentionOptions): number {
-  if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
-    fail(fn, "seed must be an integer from 0 to 2 ** 53 - 1", describe(seed));
-  }
+  if (seed !== undefined) readInteger(fn, "seed", seed, 0, Number.MAX_SAFE_INTEGER);
   const p = readNumber(fn, "dropoutP", dropoutP, 0);
   if (p < 0 || p > 1) fail(fn, "dropoutP must be from 0 to 1", String(p));
   if (p > 0 && seed === undefined) {

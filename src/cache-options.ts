@@ -1,7 +1,7 @@
 // The options of keyValueCache: read and checked.
 import type { CacheShape } from "./cache-storage.ts";
 import { readWindow } from "./positions.ts";
-import { describe, MAX_AXIS, readLayout, readOptions } from "./shapes.ts";
+import { describe, MAX_AXIS, readInteger, readLayout, readOptions } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
 import type { KeyValueCacheOptions } from "./types.ts";
 
@@ -19,12 +19,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
 
 function readCount(name: string, value: unknown, fallback?: number): number {
   if (value === undefined && fallback !== undefined) return fallback;
-  if (!Number.isInteger(value) || (value as number) < 1 || (value as number) > MAX_AXIS) {
-    throw new (typeof value === "number" ? RangeError : TypeError)(
-      `${FN}: ${name} must be an integer from 1 to ${MAX_AXIS}, got ${describe(value)}`,
-    );
-  }
-  return value as number;
+  return readInteger(FN, name, value, 1, MAX_AXIS);
 }
 
 /** True for "float16". */

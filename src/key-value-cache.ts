@@ -6,7 +6,7 @@ import { readCacheOptions } from "./cache-options.ts";
 import { CacheStorage } from "./cache-storage.ts";
 import type { AttendFunction } from "./operations.ts";
 import { readWindow } from "./positions.ts";
-import { describe, MAX_AXIS, readOptions, sameShape, showShape } from "./shapes.ts";
+import { MAX_AXIS, readInteger, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type {
   AttentionWithLse,
@@ -131,11 +131,7 @@ export class KeyValueCache implements Disposable {
    */
   truncate(length: number): void {
     this.#checkUsable(TRUNCATE);
-    if (!Number.isInteger(length) || length < 0 || length > this.#length) {
-      throw new (typeof length === "number" ? RangeError : TypeError)(
-        `${TRUNCATE}: length must be an integer from 0 to the ${this.#length} tokens seen, got ${describe(length)}`,
-      );
-    }
+    readInteger(TRUNCATE, "length", length, 0, this.#length);
     const needed = Math.max(0, length - this.#left);
     if (length > 0 && needed < this.#first) {
       throw new RangeError(

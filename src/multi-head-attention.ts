@@ -14,7 +14,7 @@ import {
   readProjections,
 } from "./projections.ts";
 import { narrowed, type Rotation, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
-import { describe, readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
+import { readInteger, readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { AttentionOptions, Shape, Tensor, TensorLike } from "./types.ts";
 
@@ -47,13 +47,6 @@ const ROTARY_OPTIONS: ReadonlySet<string> = new Set([
 ]);
 const NO_DATA = new Float32Array(0);
 
-function readCount(name: string, value: unknown): number {
-  if (Number.isInteger(value) && (value as number) >= 1) return value as number;
-  throw new (typeof value === "number" ? RangeError : TypeError)(
-    `${FN}: ${name} must be an integer of 1 or more, got ${describe(value)}`,
-  );
-}
-
 /** Throws unless query [..., lq, E] meets key and value [..., lk, E'] of as many batch axes. */
 function checkShapes(q: Shape, k: Shape, v: Shape): void {
   const fail = (rule: string): never => {
@@ -83,9 +76,9 @@ function readHeads(
   const k = key === undefined || key === query ? q : readOperand(core, FN, "key", key);
   const v = value === undefined || value === key ? k : readOperand(core, FN, "value", value);
   checkShapes(q.shape, k.shape, v.shape);
-  const numHeads = readCount("numHeads", options.numHeads);
+  const numHeads = readInteger(FN, "numHeads", options.numHeads, 1);
   const numKvHeads =
-    options.numKvHeads === undefined ? numHeads : readCount("numKvHeads", options.numKvHeads);
+    options.numKvHeads === undefined ? numHeads : readInteger(FN, "numKvHeads", options.numKvHeads, 1);
   if (numHeads % numKvHeads !== 0) {
     throw new RangeError(
       `${FN}: numHeads must be a multiple of numKvHeads, got ${numHeads} and ${numKvHeads}`,

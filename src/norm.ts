@@ -1,5 +1,13 @@
 // layerNorm and rmsNorm. x is read as [rows, n]: the axes from `axis` on are normalised together.
-import { describe, normalizeAxis, readFlag, readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
+import {
+  normalizeAxis,
+  readFlag,
+  readOptions,
+  refuseNumber,
+  sameShape,
+  showShape,
+  sizeOf,
+} from "./shapes.ts";
 import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { LayerNormOptions, LayerNormWithStats, RmsNormOptions, Tensor, TensorLike } from "./types.ts";
 
@@ -25,15 +33,13 @@ interface Problem {
 function readEps(fn: string, eps: unknown, fallback: number): number {
   if (eps === undefined) return fallback;
   if (typeof eps !== "number" || !(eps >= 0 && eps < Infinity)) {
-    throw new (typeof eps === "number" ? RangeError : TypeError)(
-      `${fn}: eps must be a finite number of 0 or more, got ${describe(eps)}`,
-    );
+    refuseNumber(fn, "eps", "a finite number of 0 or more", eps);
   }
   return eps;
 }
 
 /** A weight or bias: one number for each element that is normalised. */
-function readScale(
+function readFactor(
   core: Core,
   fn: string,
   name: string,
@@ -65,8 +71,8 @@ function readProblem(
   const problem = {
     fn,
     x,
-    weight: readScale(core, fn, "weight", options.weight, x, axis),
-    bias: readScale(core, fn, "bias", options.bias, x, axis),
+    weight: readFactor(core, fn, "weight", options.weight, x, axis),
+    bias: readFactor(core, fn, "bias", options.bias, x, axis),
     axis,
     eps: readEps(fn, options.eps, eps),
     out: readOut(core, fn, options.out, x.shape),

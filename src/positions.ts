@@ -1,7 +1,7 @@
 // Where each query stands against the keys, how far it sees from there, and how many keys count: queryOffset,
 // causalAlignment, windowSize, kvLengths.
 import type { Problem } from "./params.ts";
-import { describe, MAX_AXIS } from "./shapes.ts";
+import { describe, MAX_AXIS, refuseNumber } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
 import type { AttentionOptions } from "./types.ts";
 
@@ -68,9 +68,7 @@ function checkQueryOffset(
     );
   }
   if (typeof queryOffset !== "number") checkPerBatch(fn, "queryOffset", queryOffset, batch, "an integer or ");
-  else if (!Number.isInteger(queryOffset)) {
-    throw new RangeError(`${fn}: queryOffset must be an integer, got ${queryOffset}`);
-  }
+  else if (!Number.isInteger(queryOffset)) refuseNumber(fn, "queryOffset", "an integer", queryOffset);
   // Causal alone sees nothing new beyond the longest axis (writePositions clamps); a window and a distance do.
   if (options.windowSize === undefined && options.alibiSlopes === undefined) return;
   for (const offset of typeof queryOffset === "number" ? [queryOffset] : queryOffset) {
@@ -86,9 +84,8 @@ function checkQueryOffset(
 function readSide(fn: string, value: unknown, unbounded: number): number {
   if (value === -1 || value === Infinity) return unbounded;
   if (!Number.isInteger(value) || (value as number) < -1) {
-    throw new RangeError(
-      `${fn}: windowSize must hold two integers of 0 or more, or -1 or Infinity for no bound, got ${describe(value)}`,
-    );
+    const kind = "an integer of 0 or more, or -1 or Infinity for no bound";
+    refuseNumber(fn, "each side of windowSize", kind, value);
   }
   return Math.min(value as number, unbounded);
 }

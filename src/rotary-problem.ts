@@ -1,7 +1,18 @@
 // What rotates: x read as rows, the tables and the row of them that each token reads. Checked, staged and run here for
 // rotaryEmbedding and for the heads of multiHeadAttention.
 import { blockBytes } from "./memory.ts";
-import { describe, readFlag, readLayout, sameShape, showShape, sizeOf } from "./shapes.ts";
+import {
+  checkRank,
+  describe,
+  fail,
+  readFlag,
+  readInteger,
+  readLayout,
+  refuseNumber,
+  sameShape,
+  showShape,
+  sizeOf,
+} from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { RotaryOptions, Shape, TensorLike } from "./types.ts";
 
@@ -19,13 +30,8 @@ export interface Rows {
 }
 
 function readRows(fn: string, x: Shape, isBlhd: boolean): Rows {
+  checkRank(fn, "x", x, isBlhd);
   const rank = x.length;
-  if (rank < (isBlhd ? 3 : 2)) {
-    const wanted = isBlhd
-      ? "[..., length, heads, headDim]"
-      : "[..., heads, length, headDim] or [length, headDim]";
-    throw new RangeError(`${fn}: x must have shape ${wanted}, got ${showShape(x)}`);
-  }
   const d = x[rank - 1]!;
   const [first, second] = [x[rank - 3] ?? 1, x[rank - 2]!];
   const batchShape = x.slice(0, Math.max(0, rank - 3));
@@ -36,15 +42,11 @@ function readRows(fn: string, x: Shape, isBlhd: boolean): Rows {
 /** An even number of elements, by default all of a row. */
 function readRotaryDim(fn: string, value: unknown, d: number): number {
   const dim = value === undefined ? d : value;
-  if (typeof dim !== "number")
-    throw new TypeError(`${fn}: rotaryDim must be an even integer, got ${describe(dim)}`);
-  if (!Number.isInteger(dim) || dim % 2 !== 0 || dim < 2 || dim > d) {
-    throw new RangeError(
-      `${fn}: rotaryDim${value === undefined ? ", the headDim of x by default," : ""} must be an even integer from 2 to ` +
-        `the headDim ${d} of x, got ${dim}`,
-    );
+  if (!Number.isInteger(dim) || (dim as number) % 2 !== 0 || (dim as number) < 2 || (dim as number) > d) {
+    const name = value === undefined ? "rotaryDim, the headDim of x by default," : "rotaryDim";
+    refuseNumber(fn, name, `an even integer from 2 to the headDim ${d} of x`, dim);
   }
-  return dim;
+  return dim as number;
 }
 
 /** Checks cos and sin. True where they have a row for each token, false where they are tables by position. */
@@ -92,15 +94,11 @@ function readIds(fn: string, value: unknown, { batch, length }: Rows, count: num
 
 function readOffset(fn: string, value: unknown, length: number, count: number): Positions {
   const offset = value === undefined ? 0 : value;
-  if (typeof offset !== "number")
-    throw new TypeError(`${fn}: positionOffset must be an integer, got ${describe(offset)}`);
-  if (!Number.isInteger(offset) || offset < 0 || offset + length > count) {
-    throw new RangeError(
-      `${fn}: positionOffset must be an integer of 0 or more, and with ${length} tokens at most the ${count} rows of ` +
-        `cos, got ${offset}`,
-    );
+  const first = readInteger(fn, "positionOffset", offset, 0);
+  if (first + length > count) {
+    fail(fn, `positionOffset + ${length} tokens must be at most the ${count} rows of cos`, String(first));
   }
-  return { rows: Int32Array.from({ length }, (_, i) => offset + i), stride: 0 };
+  return { rows: Int32Array.from({ length }, (_, i) => first + i), stride: 0 };
 }
 
 function readPositions(

@@ -1,6 +1,7 @@
 // rotaryEmbedding, and the tables of cosines and sines it takes.
+import { MAX_MEMORY_BYTES } from "./memory.ts";
 import { narrowed, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
-import { describe, MAX_AXIS, readOptions } from "./shapes.ts";
+import { fail, MAX_AXIS, readInteger, readOptions, readPositive } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { RotaryOptions, RotaryTables, RotaryTablesOptions, Tensor, TensorLike } from "./types.ts";
 
@@ -17,25 +18,16 @@ const TABLES_FN = "rotaryTables";
 const TABLES_OPTIONS: ReadonlySet<string> = new Set(["base", "offset"]);
 
 function checkTableSizes(length: number, rotaryDim: number, base: number, offset: number): void {
-  if (!Number.isInteger(length) || length < 0 || length > MAX_AXIS) {
-    throw new (typeof length === "number" ? RangeError : TypeError)(
-      `${TABLES_FN}: length must be an integer from 0 to ${MAX_AXIS}, got ${describe(length)}`,
-    );
-  }
-  if (!Number.isInteger(rotaryDim) || rotaryDim % 2 !== 0 || rotaryDim < 2 || rotaryDim > MAX_AXIS) {
-    throw new (typeof rotaryDim === "number" ? RangeError : TypeError)(
-      `${TABLES_FN}: rotaryDim must be an even integer from 2 to ${MAX_AXIS}, got ${describe(rotaryDim)}`,
-    );
-  }
-  if (typeof base !== "number" || !(base > 0 && base < Infinity)) {
-    throw new (typeof base === "number" ? RangeError : TypeError)(
-      `${TABLES_FN}: base must be a positive number, got ${describe(base)}`,
-    );
-  }
-  if (!Number.isSafeInteger(offset)) {
-    throw new (typeof offset === "number" ? RangeError : TypeError)(
-      `${TABLES_FN}: offset must be an integer, got ${describe(offset)}`,
-    );
+  readInteger(TABLES_FN, "length", length, 0, MAX_AXIS);
+  readInteger(TABLES_FN, "rotaryDim", rotaryDim, 2, MAX_AXIS);
+  if (rotaryDim % 2 !== 0) fail(TABLES_FN, "rotaryDim must be even", String(rotaryDim));
+  if (readPositive(TABLES_FN, "base", base) === Infinity)
+    fail(TABLES_FN, "base must be finite", String(base));
+  readInteger(TABLES_FN, "offset", offset, -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+  const size = (length * rotaryDim) / 2;
+  if (size * 4 > MAX_MEMORY_BYTES) {
+    const rule = `a table of length * rotaryDim / 2 numbers must fit in ${MAX_MEMORY_BYTES} bytes, the most of a Wasm memory`;
+    fail(TABLES_FN, rule, `${size * 4}: length ${length}, rotaryDim ${rotaryDim}`);
   }
 }
 

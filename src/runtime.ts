@@ -35,7 +35,7 @@ import type {
 } from "./operations.ts";
 import { rotaryEmbedding, rotaryTables } from "./rotary.ts";
 import { scale } from "./scale.ts";
-import { describe, readFlag, readOptions } from "./shapes.ts";
+import { describe, readFlag, readOptions, readPositive } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 import { logSoftmaxBackward, softmaxBackward } from "./softmax-backward.ts";
 import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
@@ -176,12 +176,7 @@ function plan(fn: string, given: RuntimeOptions): Plan {
   if (variant !== "auto" && variant !== "simd" && variant !== "relaxed") {
     throw new TypeError(`${fn}: variant must be "auto", "simd" or "relaxed", got ${describe(variant)}`);
   }
-  if (typeof maxMemoryBytes !== "number" || !(maxMemoryBytes > 0)) {
-    throw new (typeof maxMemoryBytes === "number" ? RangeError : TypeError)(
-      `${fn}: maxMemoryBytes must be a positive number of bytes, got ${describe(maxMemoryBytes)}`,
-    );
-  }
-  const limit = Math.min(maxMemoryBytes, MAX_MEMORY_BYTES);
+  const limit = Math.min(readPositive(fn, "maxMemoryBytes", maxMemoryBytes), MAX_MEMORY_BYTES);
   if (module === undefined)
     return { ...chooseVariant(fn, { variant, deterministic }), maxMemoryBytes: limit };
   if (!isModuleSource(module)) {

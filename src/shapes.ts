@@ -24,6 +24,18 @@ export function sameShape(a: Shape, b: readonly (number | string)[]): boolean {
   return true;
 }
 
+/** Throws a RangeError: what the rule is, and what there was. */
+export function fail(fn: string, rule: string, got: string): never {
+  throw new RangeError(`${fn}: ${rule}, got ${got}`);
+}
+
+/** Throws for a value that must be a number of some kind: a RangeError for another number, else a TypeError. */
+export function refuseNumber(fn: string, name: string, kind: string, value: unknown): never {
+  throw new (typeof value === "number" ? RangeError : TypeError)(
+    `${fn}: ${name} must be ${kind}, got ${describe(value)}`,
+  );
+}
+
 /** Throws unless every axis is an integer from 0 to MAX_AXIS. */
 export function checkShape(fn: string, name: string, shape: unknown): asserts shape is Shape {
   if (!Array.isArray(shape)) {
@@ -32,7 +44,7 @@ export function checkShape(fn: string, name: string, shape: unknown): asserts sh
   for (let i = 0; i < shape.length; i++) {
     const length: unknown = shape[i];
     if (!Number.isInteger(length) || (length as number) < 0) {
-      throw new RangeError(
+      throw new (typeof length === "number" ? RangeError : TypeError)(
         `${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(shape)}`,
       );
     }
@@ -46,7 +58,7 @@ export function checkShape(fn: string, name: string, shape: unknown): asserts sh
 
 /** Non-negative axis number, or an error that names the rank. */
 export function normalizeAxis(fn: string, axis: unknown, rank: number, name = "x"): number {
-  if (!Number.isInteger(axis)) throw new TypeError(`${fn}: axis must be an integer, got ${describe(axis)}`);
+  if (!Number.isInteger(axis)) refuseNumber(fn, "axis", "an integer", axis);
   if (rank === 0) throw new RangeError(`${fn}: ${name} must have rank 1 or more for an axis, got a scalar`);
   const index = (axis as number) < 0 ? (axis as number) + rank : (axis as number);
   if (index < 0 || index >= rank) {
@@ -145,13 +157,35 @@ export function readLayout(fn: string, layout: unknown): boolean {
   throw new TypeError(`${fn}: layout must be "bhld" or "blhd", got ${describe(layout)}`);
 }
 
+/** Throws unless the shape has the axes of its layout. */
+export function checkRank(fn: string, name: string, shape: Shape, isBlhd: boolean): void {
+  if (shape.length >= (isBlhd ? 3 : 2)) return;
+  const form = isBlhd
+    ? "[..., length, heads, headDim]"
+    : "[..., heads, length, headDim] or [length, headDim]";
+  fail(fn, `${name} must have shape ${form}`, showShape(shape));
+}
+
 /** The number, or the default where it is absent. NaN, and what is infinite as a float32, are errors. */
 export function readNumber(fn: string, name: string, value: unknown, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value !== "number" || !Number.isFinite(Math.fround(value))) {
-    throw new (typeof value === "number" ? RangeError : TypeError)(
-      `${fn}: ${name} must be a finite float32 number, got ${describe(value)}`,
-    );
+    refuseNumber(fn, name, "a finite float32 number", value);
   }
+  return value;
+}
+
+/** The integer, which must be from `min` to `max`. */
+export function readInteger(fn: string, name: string, value: unknown, min: number, max = Infinity): number {
+  if (!Number.isInteger(value) || (value as number) < min || (value as number) > max) {
+    const range = max === Infinity ? `of ${min} or more` : `from ${min} to ${max}`;
+    refuseNumber(fn, name, `an integer ${range}`, value);
+  }
+  return value as number;
+}
+
+/** The positive number, Infinity included. */
+export function readPositive(fn: string, name: string, value: unknown): number {
+  if (typeof value !== "number" || !(value > 0)) refuseNumber(fn, name, "a positive number", value);
   return value;
 }

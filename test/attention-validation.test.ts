@@ -190,7 +190,7 @@ const cases: WrongCall[] = [
     "windowSize side",
     () => attend(x, x, x, { windowSize: [-2, 0] }),
     RangeError,
-    /windowSize must hold two integers of 0 or more, or -1 or Infinity for no bound, got -2/,
+    /each side of windowSize must be an integer of 0 or more, or -1 or Infinity for no bound, got -2/,
   ],
   [
     "softcap",

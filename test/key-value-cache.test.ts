@@ -479,7 +479,7 @@ describe("KeyValueCache refuses", () => {
       "truncate up",
       () => cache.truncate(7),
       RangeError,
-      /truncate: length must be an integer from 0 to the 6 tokens seen, got 7/,
+      /truncate: length must be an integer from 0 to 6, got 7/,
     ],
     [
       "truncate to text",

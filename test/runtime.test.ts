@@ -33,7 +33,7 @@ const cases: WrongCall[] = [
     "memory limit",
     () => createRuntimeSync({ maxMemoryBytes: 0 }),
     RangeError,
-    /maxMemoryBytes must be a positive number of bytes, got 0/,
+    /maxMemoryBytes must be a positive number, got 0/,
   ],
 ];
 

@@ -62,7 +62,7 @@ const cases: WrongCall[] = [
   [
     "axis type",
     () => runtime.logSoftmax(zeros(2, 2), { axis: 0.5 }),
-    TypeError,
+    RangeError,
     /logSoftmax: axis must be an integer, got 0\.5/,
   ],
   [

@@ -1,5 +1,5 @@
 // Attention's attributes and inputs: checked against the schema and each other, brought to what the core takes.
-import { showShape } from "../shapes.ts";
+import { fail, showShape } from "../shapes.ts";
 import type { AttentionOptions, Shape } from "../types.ts";
 import { type OnnxMask, readMask } from "./attention-mask.ts";
 import { type Call, checkPrecision, readBit, readFloat, readInteger } from "./schema.ts";
@@ -38,10 +38,6 @@ export interface Problem {
   readonly window: readonly [left: number, right: number];
   readonly scale: number;
   readonly softcap: number;
-}
-
-function fail(fn: string, rule: string, got: string): never {
-  throw new RangeError(`${fn}: ${rule}, got ${got}`);
 }
 
 /** Two sizes that must be equal, the second being that of what the first follows. */

@@ -1,5 +1,5 @@
 // RotaryEmbedding of ai.onnx.
-import { sameShape, showShape } from "../shapes.ts";
+import { fail, sameShape, showShape } from "../shapes.ts";
 import type { Shape, Tensor } from "../types.ts";
 import { type Call, type Operator, readBit, readCall, readInteger } from "./schema.ts";
 import { type Floats, readFloats, readIntegers, reshape } from "./tensors.ts";
@@ -18,10 +18,6 @@ const ROTARY_EMBEDDING: Operator = {
   ],
   output: "Y",
 };
-
-function fail(fn: string, rule: string, got: string): never {
-  throw new RangeError(`${fn}: ${rule}, got ${got}`);
-}
 
 /** X as [batch, heads, length, d] or, where its rank is 3, [batch, length, heads, d]. */
 function readX(call: Call): { x: Floats; isPacked: boolean } {

@@ -1,7 +1,7 @@
 // What an operator takes, by version, and the reading of one call: attributes, inputs and options by name.
 import { defaultRuntime } from "../functions/default-runtime.ts";
 import { Runtime } from "../runtime.ts";
-import { describe, readOptions } from "../shapes.ts";
+import { readInteger as checkInteger, describe, readNumber, readOptions } from "../shapes.ts";
 import type { OnnxOptions } from "./types.ts";
 
 /** Newest version of the ONNX operator set whose operators these are; a later one may give them another meaning. */
@@ -46,14 +46,8 @@ const OPTIONS: ReadonlySet<string> = new Set(["outputs", "runtime"]);
 /** The version of the operator in the operator set that the call names. */
 function versionFor({ fn, name, versions }: Operator, opset: unknown = NEWEST_OPSET): Version {
   const oldest = versions[0]!.since;
-  if (!Number.isInteger(opset))
-    throw new TypeError(`${fn}: opset must be an integer, got ${describe(opset)}`);
-  if ((opset as number) < oldest || (opset as number) > NEWEST_OPSET) {
-    throw new RangeError(
-      `${fn}: opset must be from ${oldest} to ${NEWEST_OPSET} for ${name}, got ${String(opset)}`,
-    );
-  }
-  return versions.filter(({ since }) => since <= (opset as number)).at(-1)!;
+  const read = checkInteger(fn, `opset of ${name}`, opset, oldest, NEWEST_OPSET);
+  return versions.filter(({ since }) => since <= read).at(-1)!;
 }
 
 /** An object's values by the names that the schema knows; what is undefined counts as absent. */
@@ -128,18 +122,11 @@ export function readInteger<Default>(
   name: string,
   fallback: Default,
   min: number,
-  max = Infinity,
+  max?: number,
 ): number | Default {
   const value = attributes[name];
   if (value === undefined) return fallback;
-  if (!Number.isInteger(value)) {
-    throw new TypeError(`${fn}: ${name} must be an integer, got ${describe(value)}`);
-  }
-  if ((value as number) < min || (value as number) > max) {
-    const rule = max === Infinity ? `${min} or more` : `from ${min} to ${max}`;
-    throw new RangeError(`${fn}: ${name} of ${schema} must be ${rule}, got ${String(value)}`);
-  }
-  return value as number;
+  return checkInteger(fn, `${name} of ${schema}`, value, min, max);
 }
 
 /** An attribute that is 1 or 0, ONNX's form of true and false. */
@@ -154,13 +141,7 @@ export function readFloat<Default>(
   fallback: Default,
 ): number | Default {
   const value = attributes[name];
-  if (value === undefined) return fallback;
-  if (typeof value !== "number" || !Number.isFinite(Math.fround(value))) {
-    throw new (typeof value === "number" ? RangeError : TypeError)(
-      `${fn}: ${name} of ${schema} must be a finite float32 number, got ${describe(value)}`,
-    );
-  }
-  return Math.fround(value);
+  return value === undefined ? fallback : Math.fround(readNumber(fn, `${name} of ${schema}`, value, NaN));
 }
 
 /** Precision of a step inside an operator, by ONNX's numbers of types: those that float32 is at least as exact as. */

@@ -78,7 +78,9 @@ export function readIntegers(fn: string, name: string, value: unknown): Integers
   const numbers = Array.from(array, (n) => (typeof n === "bigint" ? Number(n) : n));
   const wrong = numbers.findIndex((n) => !Number.isSafeInteger(n));
   if (wrong >= 0) {
-    throw new TypeError(`${fn}: ${name}.data must hold integers, got ${describe(array[wrong])} at ${wrong}`);
+    throw new (typeof array[wrong] === "number" ? RangeError : TypeError)(
+      `${fn}: ${name}.data must hold integers, got ${describe(array[wrong])} at ${wrong}`,
+    );
   }
   return { data: numbers, shape };
 }
