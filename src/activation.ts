@@ -1,9 +1,9 @@
 import { mapElements } from "./elementwise.ts";
-import { describe, readOptions } from "./shapes.ts";
+import { describe, NONE, readOptions } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
 import type { ElementwiseOptions, GeluOptions, Tensor, TensorLike } from "./types.ts";
 
-const GELU_OPTIONS: ReadonlySet<string> = new Set(["approximate", "out"]);
+const GELU_OPTIONS: ReadonlySet<keyof GeluOptions> = new Set(["approximate", "out"]);
 
 /** max(x, 0). */
 export function relu(core: Core, x: TensorLike, options?: ElementwiseOptions): Tensor {
@@ -11,9 +11,8 @@ export function relu(core: Core, x: TensorLike, options?: ElementwiseOptions): T
 }
 
 /** x times the distribution function of the standard normal distribution at x, or its approximation by tanh. */
-export function gelu(core: Core, x: TensorLike, given?: GeluOptions): Tensor {
-  const options = given === undefined ? {} : readOptions("gelu", given, GELU_OPTIONS);
-  const { approximate = "none", ...others } = options;
+export function gelu(core: Core, x: TensorLike, given: GeluOptions = NONE): Tensor {
+  const { approximate = "none", ...others } = readOptions("gelu", given, GELU_OPTIONS);
   if (approximate !== "none" && approximate !== "tanh") {
     throw new TypeError(`gelu: approximate must be "none" or "tanh", got ${describe(approximate)}`);
   }

@@ -1,21 +1,21 @@
 // scaledDotProductAttentionBackward: checks the problem and the results of the forward, stages all, calls the kernel.
 import {
   type Inputs,
-  inputBytes,
   lseShape,
   outShape,
+  type Problem,
   readInputs,
   SCORE_OPTIONS,
-  stageInputs,
 } from "./attention-problem.ts";
+import { inputBytes, stageInputs } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
-import { type Problem, writeGradients } from "./params.ts";
+import { writeGradients } from "./params.ts";
 import { describe, readFlag, readOptions, sameShape, showShape } from "./shapes.ts";
-import { type Core, type Operand, Result, readOperand, reserve } from "./tensor.ts";
-import type { AttentionBackwardInputs, AttentionGradients, Shape, TensorLike } from "./types.ts";
+import { type Core, makeResults, type Operand, type Result, readOperand, reserve } from "./tensor.ts";
+import type { AttentionBackwardInputs, AttentionGradients, Shape, Tensor, TensorLike } from "./types.ts";
 
 const FN = "scaledDotProductAttentionBackward";
-const OPTIONS: ReadonlySet<string> = new Set([
+const OPTIONS: ReadonlySet<keyof AttentionBackwardInputs> = new Set([
   "dOut",
   "dLse",
   "query",
@@ -76,20 +76,6 @@ function gradientShapes(
   return shapes;
 }
 
-/** A result for each shape, or none at all. */
-function makeResults(core: Core, shapes: Record<string, Shape>, resident: boolean): Record<string, Result> {
-  const results: Record<string, Result> = {};
-  try {
-    for (const [name, shape] of Object.entries(shapes)) {
-      results[name] = new Result(core, FN, [...shape], undefined, undefined, resident);
-    }
-  } catch (error) {
-    for (const result of Object.values(results)) result.abandon();
-    throw error;
-  }
-  return results;
-}
-
 /** True where every gradient is 0: there are no rows, or no keys, and then the rows have at most a sink. */
 function isEmpty({ batch, numHeads, lq, lk }: Problem, hasSinks: boolean): boolean {
   return batch === 0 || numHeads === 0 || lq === 0 || (lk === 0 && !hasSinks);
@@ -104,25 +90,26 @@ function kernelBytes(core: Core, inputs: Inputs, { out, lse, dOut, dLse }: Resul
   return bytes + blockBytes(kernels.attentionBackwardScratchBytes(inputs.p.d, inputs.p.dv));
 }
 
-/** Clears the gradients, and runs the kernel where they are not all 0; returns their addresses. */
+/** Clears the gradients, by their names, and runs the kernel where they are not all 0; returns them. */
 function run(
   core: Core,
   inputs: Inputs,
   given: Results,
-  results: Record<string, Result>,
-): Record<string, number> {
-  const { memory } = core;
-  const skipped = isEmpty(inputs.p, results.dSinks !== undefined);
+  names: readonly string[],
+  results: readonly Result[],
+): Record<string, Tensor> {
+  const skipped = isEmpty(inputs.p, names.includes("dSinks"));
   let bytes = skipped ? 0 : kernelBytes(core, inputs, given);
-  for (const result of Object.values(results)) bytes += result.stagedBytes;
-  reserve(core, FN, bytes, ...Object.values(results));
+  for (const result of results) bytes += result.stagedBytes;
+  reserve(core, FN, bytes, results);
   const at: Record<string, number> = {};
-  for (const [name, result] of Object.entries(results)) {
-    at[name] = result.stage();
-    memory.floatsAt(at[name], result.size).fill(0);
-  }
+  results.forEach((result, i) => {
+    const address = result.stage();
+    core.memory.floatsAt(address, result.size).fill(0);
+    at[names[i]!] = address;
+  });
   if (!skipped) differentiate(core, inputs, given, at);
-  return at;
+  return Object.fromEntries(results.map((result, i) => [names[i]!, result.finish(at[names[i]!]!)]));
 }
 
 /** Copies in what does not live in Wasm memory, and runs the kernel, which adds to the gradients. */
@@ -164,8 +151,7 @@ export function scaledDotProductAttentionBackward(
   const { q, k, v } = inputs;
   const operands = [q, k, v, results.out, results.lse, results.dOut, results.dLse];
   const resident = operands.every((operand) => operand === undefined || operand.resident);
-  const gradients = makeResults(core, gradientShapes(options, inputs), resident);
-  const at = run(core, inputs, results, gradients);
-  const finished = Object.entries(gradients).map(([name, result]) => [name, result.finish(at[name]!)]);
-  return Object.fromEntries(finished) as AttentionGradients;
+  const shapes = gradientShapes(options, inputs);
+  const gradients = makeResults(core, FN, Object.values(shapes), resident);
+  return run(core, inputs, results, Object.keys(shapes), gradients) as unknown as AttentionGradients;
 }

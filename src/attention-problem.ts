@@ -1,15 +1,13 @@
 // What every form of attention takes: query, key, value and the options that say which scores they make. Read and
-// checked here once, staged here once.
-import { type Mask, readMask, stagedMaskBytes, stageMask } from "./mask.ts";
-import { blockBytes } from "./memory.ts";
-import { type Addresses, type Problem, type Stored, writeParams } from "./params.ts";
-import { type Positions, readPositions, readWindow, writePositions } from "./positions.ts";
+// checked here once; attention-staging.ts brings it before the kernel.
+import { type Mask, readMask } from "./mask.ts";
+import { type Positions, readPositions, readWindow } from "./positions.ts";
 import { checkRank, fail, readFlag, readInteger, readLayout, readNumber, showShape } from "./shapes.ts";
-import { type Core, type Operand, readOperand } from "./tensor.ts";
+import { type Core, checkAlias, type Operand, readOperand } from "./tensor.ts";
 import type { AttentionOptions, Shape, TensorLike } from "./types.ts";
 
 /** The options that say which scores there are; every form of attention knows them. */
-export const SCORE_OPTIONS: readonly string[] = [
+export const SCORE_OPTIONS = [
   "attnMask",
   "isCausal",
   "scale",
@@ -23,7 +21,44 @@ export const SCORE_OPTIONS: readonly string[] = [
   "dropoutP",
   "seed",
   "layout",
-];
+] as const satisfies readonly (keyof AttentionOptions)[];
+
+/** How a cache holds the keys and values: [batch, numKvHeads, capacity, width], position j in row j % capacity. */
+export interface Stored {
+  /** FLOAT32, FLOAT16 or FLOAT16_FINITE of the kernels. */
+  kvType: number;
+  capacity: number;
+  /** The first key that a query may see: attnMask begins here. */
+  firstKey: number;
+}
+
+/** The sizes of one call, every operand read as [batch, heads, length, width]. */
+export interface Problem {
+  /** Batch entries of the result, and of each operand: 1 serves every batch. */
+  batch: number;
+  queryBatch: number;
+  keyBatch: number;
+  valueBatch: number;
+  numHeads: number;
+  numKvHeads: number;
+  lq: number;
+  lk: number;
+  d: number;
+  dv: number;
+  /** Layout [batch, length, heads, width] instead of [batch, heads, length, width]. */
+  isBlhd: boolean;
+  windowLeft: number;
+  windowRight: number;
+  scale: number;
+  /** 0: none. */
+  softcap: number;
+  /** Probability that a weight is dropped; 0: none. */
+  dropoutP: number;
+  /** Key of the generator: an integer from 0 to 2^53 - 1. */
+  seed: number;
+  /** Absent where key and value are tensors. */
+  stored: Stored | undefined;
+}
 
 /** Batch entries: the product of all axes before the last three. */
 function batchOf(shape: Shape): number {
@@ -244,56 +279,13 @@ export function lseShape({ p, lead }: Inputs): number[] {
   return lead.length === 2 ? [p.lq] : [...lead.slice(0, -3), p.numHeads, p.lq];
 }
 
-/** Bytes of arena for the operands, the params and what belongs to them. */
-export function inputBytes(core: Core, { p, q, k, v, mask, alibiSlopes, sinks }: Inputs): number {
-  const { kernels, memory } = core;
-  const operands =
-    memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + stagedMaskBytes(core, mask);
-  const perHead =
-    (alibiSlopes === undefined ? 0 : memory.stagedBytes(alibiSlopes)) +
-    (sinks === undefined ? 0 : memory.stagedBytes(sinks));
-  return (
-    operands + perHead + stagingBytes(core, p) + 2 * blockBytes(p.batch * 4) + blockBytes(kernels.paramsSize)
-  );
-}
-
-/** Bytes into which the rows of a cache are copied on their way; float32 that never wraps is read in place. */
-function stagingBytes({ kernels }: Core, { stored, lq, lk, d, dv }: Problem): number {
-  if (stored === undefined || (stored.kvType === kernels.FLOAT32 && lk <= stored.capacity)) return 0;
-  return blockBytes(kernels.cacheStagingBytes(lq, lk, d, dv));
-}
-
-/** Address of the mask, as if it began at key 0. */
-function stageMaskOf(core: Core, mask: Mask | undefined, stored: Stored | undefined): number {
-  const address = stageMask(core, mask);
-  if (mask === undefined || stored === undefined) return address;
-  return address - stored.firstKey * mask.columnStride * (mask.additive === undefined ? 1 : 4);
-}
-
-/** Copies in what does not live in Wasm memory, and writes the params; returns their address. */
-export function stageInputs(
-  core: Core,
-  { p, q, k, v, positions, mask, alibiSlopes, sinks }: Inputs,
-  results: Pick<Addresses, "out" | "lse" | "scratch">,
-): number {
-  const { memory } = core;
-  const staging = stagingBytes(core, p);
-  const to = {
-    query: memory.stageOperand(q),
-    key: memory.stageOperand(k),
-    value: memory.stageOperand(v),
-    mask: stageMaskOf(core, mask, p.stored),
-    queryOffsets: memory.stage(p.batch * 4),
-    kvLengths: memory.stage(p.batch * 4),
-    alibiSlopes: alibiSlopes === undefined ? 0 : memory.stageOperand(alibiSlopes),
-    sinks: sinks === undefined ? 0 : memory.stageOperand(sinks),
-    out: results.out,
-    lse: results.lse,
-    scratch: results.scratch,
-    staging: staging === 0 ? 0 : memory.stage(staging),
-  };
-  writePositions(core, positions, p, to.queryOffsets, to.kvLengths);
-  const address = memory.stage(core.kernels.paramsSize);
-  writeParams(core, address, p, to, mask, alibiSlopes?.shape.length === 2 ? p.numHeads : 0);
-  return address;
+/** Throws if `out` shares Wasm memory with what makes the scores beside query and key. */
+export function checkScoreAlias(
+  fn: string,
+  out: Operand | undefined,
+  { mask, alibiSlopes, sinks }: Inputs,
+): void {
+  if (mask?.additive !== undefined) checkAlias(fn, out, "attnMask", mask.additive);
+  if (alibiSlopes !== undefined) checkAlias(fn, out, "alibiSlopes", alibiSlopes);
+  if (sinks !== undefined) checkAlias(fn, out, "sinks", sinks);
 }

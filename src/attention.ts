@@ -1,21 +1,20 @@
 // scaledDotProductAttention: checks the problem, stages it, calls the kernel once.
 import {
+  checkScoreAlias,
   type Inputs,
-  inputBytes,
   lseShape,
   outShape,
   readInputs,
   SCORE_OPTIONS,
-  stageInputs,
 } from "./attention-problem.ts";
+import { attend, inputBytes, scratchBytes } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
-import { readFlag, readOptions } from "./shapes.ts";
-import { type Core, checkAlias, type Operand, Result, readOut, reserve } from "./tensor.ts";
+import { NONE, readFlag, readOptions } from "./shapes.ts";
+import { type Core, checkAlias, makeResults, type Operand, type Result, readOut, reserve } from "./tensor.ts";
 import type { AttentionOptions, AttentionWithLse, Tensor, TensorLike } from "./types.ts";
 
 const FN = "scaledDotProductAttention";
-const OPTIONS: ReadonlySet<string> = new Set([...SCORE_OPTIONS, "returnLse", "out"]);
-const NONE: AttentionOptions = {};
+const OPTIONS: ReadonlySet<keyof AttentionOptions> = new Set([...SCORE_OPTIONS, "returnLse", "out"]);
 
 /** The options that say what becomes of the result. */
 type ResultOptions = Pick<AttentionOptions, "returnLse" | "out">;
@@ -24,72 +23,39 @@ type ResultOptions = Pick<AttentionOptions, "returnLse" | "out">;
 function readOutOption(core: Core, fn: string, inputs: Inputs, options: ResultOptions): Operand | undefined {
   if (options.out === undefined) return undefined;
   const out = readOut(core, fn, options.out, outShape(inputs));
-  const { q, k, v, mask, alibiSlopes, sinks } = inputs;
-  checkAlias(fn, out, "query", q);
-  checkAlias(fn, out, "key", k);
-  checkAlias(fn, out, "value", v);
-  if (mask?.additive !== undefined) checkAlias(fn, out, "attnMask", mask.additive);
-  if (alibiSlopes !== undefined) checkAlias(fn, out, "alibiSlopes", alibiSlopes);
-  if (sinks !== undefined) checkAlias(fn, out, "sinks", sinks);
+  checkAlias(fn, out, "query", inputs.q);
+  checkAlias(fn, out, "key", inputs.k);
+  checkAlias(fn, out, "value", inputs.v);
+  checkScoreAlias(fn, out, inputs);
   return out;
 }
 
-/** Results of the call: the output, and the log-sum-exp where it is asked for. */
-function makeResults(
-  core: Core,
-  fn: string,
-  inputs: Inputs,
-  options: ResultOptions,
-): [Result, Result | undefined] {
-  const returnLse = readFlag(fn, "returnLse", options.returnLse);
-  const out = readOutOption(core, fn, inputs, options);
-  const resident = inputs.q.resident && inputs.k.resident && inputs.v.resident;
-  const result = new Result(core, fn, outShape(inputs), out, options.out, resident);
-  if (!returnLse) return [result, undefined];
-  try {
-    return [result, new Result(core, fn, lseShape(inputs), undefined, undefined, resident)];
-  } catch (error) {
-    result.abandon();
-    throw error;
-  }
-}
-
-/** Copies in what does not live in Wasm memory, and runs the kernel. */
-function run(
-  core: Core,
-  fn: string,
-  inputs: Inputs,
-  result: Result,
-  lse: Result | undefined,
-): Tensor | AttentionWithLse {
-  const { kernels, memory } = core;
-  const { p } = inputs;
-  let outAddress = 0;
-  let lseAddress = 0;
-  if (result.size > 0 || (lse !== undefined && lse.size > 0)) {
-    const scratchBytes = kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.lk, p.d, p.dv);
-    const resultBytes = result.stagedBytes + (lse === undefined ? 0 : lse.stagedBytes);
-    reserve(core, fn, inputBytes(core, inputs) + resultBytes + blockBytes(scratchBytes), result, lse);
-    outAddress = result.stage();
-    lseAddress = lse === undefined ? 0 : lse.stage();
-    const scratch = memory.stage(scratchBytes);
-    const params = stageInputs(core, inputs, { out: outAddress, lse: lseAddress, scratch });
-    const items = kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq, p.lk, p.d);
-    kernels.attention(params, 0, items);
-  }
-  const out = result.finish(outAddress);
-  return lse === undefined ? out : { out, lse: lse.finish(lseAddress) };
-}
-
-/** Attention over operands that are checked. */
+/** Attention over operands that are checked: makes the results, copies in what must be, and runs the kernel. */
 export function computeAttention(
   core: Core,
   fn: string,
   inputs: Inputs,
   options: ResultOptions,
 ): Tensor | AttentionWithLse {
-  const [result, lse] = makeResults(core, fn, inputs, options);
-  return run(core, fn, inputs, result, lse);
+  const returnLse = readFlag(fn, "returnLse", options.returnLse);
+  const given = readOutOption(core, fn, inputs, options);
+  const resident = inputs.q.resident && inputs.k.resident && inputs.v.resident;
+  const shapes = returnLse ? [outShape(inputs), lseShape(inputs)] : [outShape(inputs)];
+  const results = makeResults(core, fn, shapes, resident, given, options.out);
+  const [result, lse] = results as [Result, Result | undefined];
+  let outAddress = 0;
+  let lseAddress = 0;
+  if (result.size > 0 || (lse !== undefined && lse.size > 0)) {
+    const { memory } = core;
+    const scratch = scratchBytes(core, inputs.p);
+    const resultBytes = result.stagedBytes + (lse === undefined ? 0 : lse.stagedBytes);
+    reserve(core, fn, inputBytes(core, inputs) + resultBytes + blockBytes(scratch), results);
+    outAddress = result.stage();
+    lseAddress = lse === undefined ? 0 : lse.stage();
+    attend(core, inputs, { out: outAddress, lse: lseAddress, scratch: memory.stage(scratch) });
+  }
+  const out = result.finish(outAddress);
+  return lse === undefined ? out : { out, lse: lse.finish(lseAddress) };
 }
 
 export function scaledDotProductAttention(
@@ -99,6 +65,6 @@ export function scaledDotProductAttention(
   value: TensorLike,
   given: AttentionOptions = NONE,
 ): Tensor | AttentionWithLse {
-  const options = given === NONE ? NONE : readOptions(FN, given, OPTIONS);
+  const options = readOptions(FN, given, OPTIONS);
   return computeAttention(core, FN, readInputs(core, FN, query, key, value, options), options);
 }

@@ -6,7 +6,7 @@ import type { Core } from "./tensor.ts";
 import type { KeyValueCacheOptions } from "./types.ts";
 
 const FN = "keyValueCache";
-const OPTIONS: ReadonlySet<string> = new Set([
+const OPTIONS: ReadonlySet<keyof KeyValueCacheOptions> = new Set([
   "batch",
   "numKvHeads",
   "headDim",

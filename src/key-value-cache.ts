@@ -6,7 +6,7 @@ import { readCacheOptions } from "./cache-options.ts";
 import { CacheStorage } from "./cache-storage.ts";
 import type { AttendFunction } from "./operations.ts";
 import { readWindow } from "./positions.ts";
-import { MAX_AXIS, readInteger, readOptions, sameShape, showShape } from "./shapes.ts";
+import { MAX_AXIS, NONE, readInteger, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type {
   AttentionWithLse,
@@ -23,7 +23,7 @@ const TRUNCATE = "KeyValueCache.truncate";
 /** Rows that a growing cache begins with. */
 const LEAST_CAPACITY = 16;
 const EMPTY = new Float32Array(0);
-const ATTEND_OPTIONS: ReadonlySet<string> = new Set([
+const ATTEND_OPTIONS: ReadonlySet<keyof CacheAttentionOptions> = new Set([
   "attnMask",
   "isCausal",
   "scale",
@@ -120,7 +120,7 @@ export class KeyValueCache implements Disposable {
    *
    * @throws {RangeError} where there are more queries than tokens, or the window of one reaches behind what is stored.
    */
-  readonly attend = ((query: TensorLike, options: CacheAttentionOptions = {}) =>
+  readonly attend = ((query: TensorLike, options: CacheAttentionOptions = NONE) =>
     this.#attend(query, readOptions(ATTEND, options, ATTEND_OPTIONS))) as AttendFunction;
 
   /**

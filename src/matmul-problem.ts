@@ -1,5 +1,6 @@
 // What matmul and its gradients compute with: operands read as stacks of matrices, the shape of the product, the factors.
-import { broadcast, readFlag, readNumber, showShape, sizeOf } from "./shapes.ts";
+import { broadcast, broadcastStrides } from "./broadcast.ts";
+import { readFlag, readNumber, showShape, sizeOf } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { MatmulOptions, Shape, TensorLike } from "./types.ts";
 
@@ -73,14 +74,6 @@ function checkAddend(fn: string, c: Operand, shape: Shape): void {
   }
 }
 
-/** Rows of one gemm: all of a's matrices are one tall matrix where only a is batched, and contiguous. */
-export function stackedRows(a: Matrix, b: Matrix, batch: Shape): number {
-  const count = sizeOf(batch);
-  const contiguous = a.columnStride === 1 && a.rowStride === a.columns;
-  const stacks = contiguous && sizeOf(b.batch) === 1 && count === sizeOf(a.batch);
-  return stacks ? a.rows * count : a.rows;
-}
-
 /** One checked problem: out = alpha * a @ b + beta * c, a and b after their transposes. */
 export interface MatmulProblem {
   left: Operand;
@@ -118,4 +111,126 @@ export function readMatmul(
   const beta = addend === undefined ? 0 : readNumber(fn, "beta", options.beta, 1);
   if (addend !== undefined) checkAddend(fn, addend, shape);
   return { left, right, a: ma, b: mb, batch, shape, alpha, addend, beta };
+}
+
+/** Matrices in Wasm memory as a product reads them: element strides, and batch strides with 0 where it broadcasts. */
+export interface Stack {
+  rows: number;
+  columns: number;
+  rowStride: number;
+  columnStride: number;
+  batchStrides: readonly number[];
+}
+
+/** What a problem multiplies: its operands and its result along the batch axes of the product. */
+export interface Stacks {
+  batch: Shape;
+  a: Stack;
+  b: Stack;
+  out: Stack;
+}
+
+/** `rows` rows of the matrices as they are read along the axes of `batch`. */
+function asStack(m: Matrix, rows: number, batch: Shape): Stack {
+  const { columns, rowStride, columnStride } = m;
+  const size = m.rows * columns;
+  const strides = batch.length === 0 ? [] : broadcastStrides(m.batch, batch); // m.batch is one tall matrix there
+  const batchStrides = strides.map((stride) => stride * size);
+  return { rows, columns, rowStride, columnStride, batchStrides };
+}
+
+/** Where only a is batched, and contiguous, all of its matrices are one tall matrix and so are those of the result. */
+export function stacksOf({ a, b, batch }: MatmulProblem): Stacks {
+  const count = sizeOf(batch);
+  const contiguous = a.columnStride === 1 && a.rowStride === a.columns;
+  const isTall = contiguous && sizeOf(b.batch) === 1 && count === sizeOf(a.batch);
+  const axes = isTall ? [] : batch;
+  const rows = isTall ? a.rows * count : a.rows;
+  const out = { batch, rows: a.rows, columns: b.columns, rowStride: b.columns, columnStride: 1 };
+  return {
+    batch: axes,
+    a: asStack(a, rows, axes),
+    b: asStack(b, b.rows, axes),
+    out: asStack(out, rows, axes),
+  };
+}
+
+/** Bytes of scratch of one gemm: an unsigned number, which JavaScript gets signed. */
+export function gemmScratchBytes(
+  { kernels }: Core,
+  m: number,
+  n: number,
+  k: number,
+  csA: number,
+  csB: number,
+): number {
+  return kernels.gemmScratchBytes(m, n, k, csA, csB) >>> 0;
+}
+
+/** Bytes of scratch of `multiply`. */
+export function productScratchBytes(core: Core, left: Stack, right: Stack): number {
+  return gemmScratchBytes(
+    core,
+    left.rows,
+    right.columns,
+    left.columns,
+    left.columnStride,
+    right.columnStride,
+  );
+}
+
+/** Addresses of the operands, the result and the scratch of a product. */
+export interface ProductAddresses {
+  left: number;
+  right: number;
+  out: number;
+  scratch: number;
+}
+
+/**
+ * out = alpha * left @ right + beta * out for each batch entry in order, `outStrides` saying where its matrix begins; all
+ * but the first that meet in one matrix are added to it.
+ */
+export function multiply(
+  { kernels }: Core,
+  left: Stack,
+  right: Stack,
+  outStrides: readonly number[],
+  batch: Shape,
+  alpha: number,
+  beta: number,
+  at: ProductAddresses,
+): void {
+  const index = new Array<number>(batch.length).fill(0);
+  const from = { left: at.left, right: at.right, out: at.out };
+  for (let count = sizeOf(batch); count > 0; count--) {
+    let isFirst = true;
+    for (let axis = 0; axis < batch.length; axis++) isFirst &&= index[axis] === 0 || outStrides[axis] !== 0;
+    kernels.gemm(
+      left.rows,
+      right.columns,
+      left.columns,
+      alpha,
+      from.left,
+      left.rowStride,
+      left.columnStride,
+      from.right,
+      right.rowStride,
+      right.columnStride,
+      isFirst ? beta : 1,
+      from.out,
+      right.columns,
+      at.scratch,
+      0,
+      left.rows,
+    );
+    for (let axis = batch.length - 1; axis >= 0; axis--) {
+      const steps = ++index[axis]! < batch[axis]! ? 1 : 1 - batch[axis]!;
+      from.left += steps * left.batchStrides[axis]! * 4;
+      from.right += steps * right.batchStrides[axis]! * 4;
+      from.out += steps * outStrides[axis]! * 4;
+      if (steps === 1) break;
+      index[axis] = 0;
+    }
+  }
 }

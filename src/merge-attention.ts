@@ -1,10 +1,10 @@
 // mergeAttention: partial results over disjoint keys to the result over all of them, by their log-sum-exp.
-import { describe, readLayout, readOptions, sameShape, showShape } from "./shapes.ts";
-import { type Core, createTensor, readOperand } from "./tensor.ts";
+import { describe, NONE, readLayout, readOptions, sameShape, showShape } from "./shapes.ts";
+import { type Core, makeResults, readOperand } from "./tensor.ts";
 import type { AttentionPart, AttentionWithLse, MergeAttentionOptions, Shape, Tensor } from "./types.ts";
 
 const FN = "mergeAttention";
-const OPTIONS: ReadonlySet<string> = new Set(["layout"]);
+const OPTIONS: ReadonlySet<keyof MergeAttentionOptions> = new Set(["layout"]);
 
 /** One checked part: values of its output and of its log-sum-exp. */
 interface Part {
@@ -85,7 +85,7 @@ function mergeRow(
 export function mergeAttention(
   core: Core,
   parts: readonly AttentionPart[],
-  given: MergeAttentionOptions = {},
+  given: MergeAttentionOptions = NONE,
 ): AttentionWithLse {
   const isBlhd = readLayout(FN, readOptions(FN, given, OPTIONS).layout);
   if (!Array.isArray(parts) || parts.length === 0) {
@@ -111,22 +111,20 @@ export function mergeAttention(
     const place = isBlhd ? (Math.floor(bh / heads) * length + (row % length)) * heads + (bh % heads) : row;
     lse[row] = mergeRow(read, row, place * width, width, out, weights);
   }
-  return finish(
-    core,
-    read.every((part) => part.resident),
+  const merged = [
     { data: out, shape: outShape },
     { data: lse, shape: lseShape },
-  );
+  ];
+  const [first, second] = read.every((part) => part.resident) ? toResident(core, merged) : merged;
+  return { out: first!, lse: second! };
 }
 
-/** The result as it is, or in Wasm memory where every part was there. */
-function finish(core: Core, resident: boolean, out: Tensor, lse: Tensor): AttentionWithLse {
-  if (!resident) return { out, lse };
-  const residentOut = createTensor(core, out.shape, out.data);
-  try {
-    return { out: residentOut, lse: createTensor(core, lse.shape, lse.data) };
-  } catch (error) {
-    residentOut.dispose();
-    throw error;
-  }
+/** The same tensors in Wasm memory. */
+function toResident(core: Core, tensors: readonly Tensor[]): Tensor[] {
+  const shapes = tensors.map(({ shape }) => shape);
+  return makeResults(core, FN, shapes, true).map((result, i) => {
+    const address = result.stage();
+    core.memory.floatsAt(address, result.size).set(tensors[i]!.data);
+    return result.finish(address);
+  });
 }

@@ -2,7 +2,8 @@
 // All that lies between is staged in the arena, with rows of heads side by side: the layout "blhd" of attention, so
 // that heads are split and joined without moving anything. Three products, not one, make the heads of a fused weight:
 // their cost is the weight's, and each result is contiguous.
-import { type Inputs, inputBytes, inputsOf, SCORE_OPTIONS, stageInputs } from "./attention-problem.ts";
+import { checkScoreAlias, type Inputs, inputsOf, SCORE_OPTIONS } from "./attention-problem.ts";
+import { attend, scratchBytes as attentionScratchBytes, inputBytes } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
 import type { HeadRotary, MultiHeadAttentionOptions } from "./multi-head-attention-types.ts";
 import {
@@ -19,7 +20,7 @@ import { type Core, checkAlias, type Operand, Result, readOperand, readOut, rese
 import type { AttentionOptions, Shape, Tensor, TensorLike } from "./types.ts";
 
 const FN = "multiHeadAttention";
-const OPTIONS: ReadonlySet<string> = new Set([
+const OPTIONS: ReadonlySet<keyof MultiHeadAttentionOptions> = new Set([
   "numHeads",
   "numKvHeads",
   "inProjWeight",
@@ -37,7 +38,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
   ...SCORE_OPTIONS.filter((name) => name !== "layout"),
   "out",
 ]);
-const ROTARY_OPTIONS: ReadonlySet<string> = new Set([
+const ROTARY_OPTIONS: ReadonlySet<keyof HeadRotary> = new Set([
   "cos",
   "sin",
   "positionIds",
@@ -135,13 +136,17 @@ function readProblem(
   return { heads, projections, inputs, rotation };
 }
 
-/** The operands that projections read, each once. */
-function operandsOf({ heads, projections }: Problem): Set<Operand> {
+/** The operands that projections read, each once, with the name of the first argument that it is. */
+function operandsOf({ heads, projections }: Problem): Map<Operand, string> {
+  const operands = new Map<Operand, string>();
+  const add = (name: string, operand: Operand | undefined): void => {
+    if (operand !== undefined && !operands.has(operand)) operands.set(operand, name);
+  };
+  for (const name of ["query", "key", "value"] as const) add(name, heads[name]);
   const { query, key, value, out } = projections;
-  const operands = new Set([heads.query, heads.key, heads.value]);
-  for (const { operand, bias } of [query, key, value, out]) {
-    operands.add(operand);
-    if (bias !== undefined) operands.add(bias);
+  for (const { name, operand, biasName, bias } of [query, key, value, out]) {
+    add(name, operand);
+    add(biasName, bias);
   }
   return operands;
 }
@@ -150,26 +155,21 @@ function operandsOf({ heads, projections }: Problem): Set<Operand> {
 function makeResult(
   core: Core,
   { heads, projections, inputs, rotation }: Problem,
-  operands: ReadonlySet<Operand>,
+  operands: ReadonlyMap<Operand, string>,
   given: TensorLike | undefined,
 ): Result {
-  const { lead, p, mask, alibiSlopes, sinks } = inputs;
+  const { lead, p } = inputs;
   const shape = [...lead.slice(0, -3), p.lq, projections.out.outputs];
   const out = readOut(core, FN, given, shape);
   const sources = [heads.query, heads.key, heads.value];
-  for (const operand of operands) {
-    const isSource = sources.includes(operand);
-    checkAlias(FN, out, isSource ? "query, key or value" : "a weight or bias", operand, isSource);
-  }
-  if (mask?.additive !== undefined) checkAlias(FN, out, "attnMask", mask.additive);
-  if (alibiSlopes !== undefined) checkAlias(FN, out, "alibiSlopes", alibiSlopes);
-  if (sinks !== undefined) checkAlias(FN, out, "sinks", sinks);
+  for (const [operand, name] of operands) checkAlias(FN, out, name, operand, sources.includes(operand));
+  checkScoreAlias(FN, out, inputs);
   if (rotation !== undefined) {
     checkAlias(FN, out, "rotary.cos", rotation.cos);
     checkAlias(FN, out, "rotary.sin", rotation.sin);
   }
   let resident = true;
-  for (const operand of operands) resident &&= operand.resident;
+  for (const operand of operands.keys()) resident &&= operand.resident;
   return new Result(core, FN, shape, out, given, resident);
 }
 
@@ -177,21 +177,20 @@ const rowsOf = (x: Operand): number => sizeOf(x.shape.slice(0, -1));
 
 /** Bytes of scratch that serve each of the five kernels in turn. */
 function scratchBytes(core: Core, { heads, projections, inputs }: Problem, rowsOut: number): number {
-  const { p } = inputs;
   const { query, key, value, out } = projections;
   return Math.max(
     projectionScratchBytes(core, rowsOf(heads.query), query),
     projectionScratchBytes(core, rowsOf(heads.key), key),
     projectionScratchBytes(core, rowsOf(heads.value), value),
     projectionScratchBytes(core, rowsOut, out),
-    core.kernels.attentionScratchBytes(p.numHeads, p.numKvHeads, p.lq, p.lk, p.d, p.dv),
+    attentionScratchBytes(core, inputs.p),
   );
 }
 
 /** Reserves the arena for all of it, copies in what does not live in Wasm memory, and runs the kernels. */
-function run(core: Core, problem: Problem, operands: ReadonlySet<Operand>, result: Result): Tensor {
+function run(core: Core, problem: Problem, operands: ReadonlyMap<Operand, string>, result: Result): Tensor {
   if (result.size === 0) return result.finish(0);
-  const { memory, kernels } = core;
+  const { memory } = core;
   const { heads, projections, inputs } = problem;
   const { p } = inputs;
   const rotation = problem.rotation === undefined ? undefined : narrowed(problem.rotation);
@@ -200,13 +199,13 @@ function run(core: Core, problem: Problem, operands: ReadonlySet<Operand>, resul
   const joinedBytes = rowsOut * p.numHeads * p.dv * 4;
   let bytes =
     inputBytes(core, inputs) + blockBytes(scratchSize) + blockBytes(joinedBytes) + result.stagedBytes;
-  for (const operand of operands) bytes += memory.stagedBytes(operand);
+  for (const operand of operands.keys()) bytes += memory.stagedBytes(operand);
   for (const { size } of [inputs.q, inputs.k, inputs.v]) bytes += blockBytes(size * 4);
   if (rotation !== undefined) bytes += turnBytes(core, rotation);
-  reserve(core, FN, bytes, result);
+  reserve(core, FN, bytes, [result]);
 
   const addresses = new Map<Operand, number>();
-  for (const operand of operands) addresses.set(operand, memory.stageOperand(operand));
+  for (const operand of operands.keys()) addresses.set(operand, memory.stageOperand(operand));
   const scratch = memory.stage(scratchSize);
   const intoHeads = (projection: Projection, x: Operand, to: Operand): Operand => {
     const address = memory.stage(to.size * 4);
@@ -222,9 +221,7 @@ function run(core: Core, problem: Problem, operands: ReadonlySet<Operand>, resul
     rotate(core, rotation, p.numKvHeads, turns, k.address, k.address);
   }
   const joined = memory.stage(joinedBytes);
-  const params = stageInputs(core, { ...inputs, q, k, v }, { out: joined, lse: 0, scratch });
-  const items = kernels.attentionWorkItems(p.batch, p.numHeads, p.numKvHeads, p.lq, p.lk, p.d);
-  kernels.attention(params, 0, items);
+  attend(core, { ...inputs, q, k, v }, { out: joined, lse: 0, scratch });
   const to = result.stage();
   project(core, projections.out, addresses, joined, rowsOut, to, scratch);
   return result.finish(to);

@@ -1,5 +1,6 @@
 // layerNorm and rmsNorm. x is read as [rows, n]: the axes from `axis` on are normalised together.
 import {
+  NONE,
   normalizeAxis,
   readFlag,
   readOptions,
@@ -8,11 +9,18 @@ import {
   showShape,
   sizeOf,
 } from "./shapes.ts";
-import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
-import type { LayerNormOptions, LayerNormWithStats, RmsNormOptions, Tensor, TensorLike } from "./types.ts";
+import { type Core, checkAlias, makeResults, type Operand, readOperand, readOut, reserve } from "./tensor.ts";
+import type {
+  LayerNormOptions,
+  LayerNormWithStats,
+  RmsNormOptions,
+  Shape,
+  Tensor,
+  TensorLike,
+} from "./types.ts";
 
-const RMS_OPTIONS: ReadonlySet<string> = new Set(["weight", "axis", "eps", "out"]);
-const LAYER_OPTIONS: ReadonlySet<string> = new Set([...RMS_OPTIONS, "bias", "returnStats"]);
+const RMS_OPTIONS = new Set<keyof RmsNormOptions>(["weight", "axis", "eps", "out"]);
+const LAYER_OPTIONS = new Set<keyof LayerNormOptions>([...RMS_OPTIONS, "bias", "returnStats"]);
 
 /** torch's default of rms_norm, the epsilon of float32. */
 const FLOAT32_EPSILON = 2 ** -23;
@@ -84,34 +92,24 @@ function readProblem(
   return problem;
 }
 
-/** The results: y, and where they are asked for the mean and the reciprocal standard deviation of each row. */
-function makeResults(core: Core, problem: Problem, given: TensorLike | undefined): Result[] {
-  const { fn, x, weight, bias, axis } = problem;
-  const resident = x.resident && weight?.resident !== false && bias?.resident !== false;
-  const results = [new Result(core, fn, [...x.shape], problem.out, given, resident)];
-  if (!problem.returnStats) return results;
-  try {
-    for (let i = 0; i < 2; i++) {
-      const shape = x.shape.map((length, j) => (j < axis ? length : 1));
-      results.push(new Result(core, fn, shape, undefined, undefined, resident));
-    }
-  } catch (error) {
-    for (const result of results) result.abandon();
-    throw error;
-  }
-  return results;
+/** Shapes of the results: y, and where they are asked for the mean and the reciprocal standard deviation of each row. */
+function resultShapes({ x: { shape }, axis, returnStats }: Problem): Shape[] {
+  if (!returnStats) return [shape];
+  const stats = shape.map((length, j) => (j < axis ? length : 1));
+  return [shape, stats, stats];
 }
 
 /** Copies in what does not live in Wasm memory, and runs the kernel. */
 function run(core: Core, problem: Problem, given: TensorLike | undefined): Tensor[] {
   const { memory, kernels } = core;
   const { fn, x, axis, eps } = problem;
-  const results = makeResults(core, problem, given);
   const operands = [x, problem.weight, problem.bias];
+  const resident = operands.every((operand) => operand === undefined || operand.resident);
+  const results = makeResults(core, fn, resultShapes(problem), resident, problem.out, given);
   let bytes = 0;
   for (const operand of operands) if (operand !== undefined) bytes += memory.stagedBytes(operand);
   for (const result of results) bytes += result.stagedBytes;
-  reserve(core, fn, bytes, ...results);
+  reserve(core, fn, bytes, results);
   const [from = 0, weight = 0, bias = 0] = operands.map((o) =>
     o === undefined ? 0 : memory.stageOperand(o),
   );
@@ -128,7 +126,7 @@ function run(core: Core, problem: Problem, given: TensorLike | undefined): Tenso
 export function layerNorm(
   core: Core,
   x: TensorLike,
-  given: LayerNormOptions = {},
+  given: LayerNormOptions = NONE,
 ): Tensor | LayerNormWithStats {
   const options = readOptions("layerNorm", given, LAYER_OPTIONS);
   const problem = readProblem(core, "layerNorm", x, options, 1e-5);
@@ -136,7 +134,7 @@ export function layerNorm(
   return problem.returnStats ? { out: out!, mean: mean!, rstd: rstd! } : out!;
 }
 
-export function rmsNorm(core: Core, x: TensorLike, given: RmsNormOptions = {}): Tensor {
+export function rmsNorm(core: Core, x: TensorLike, given: RmsNormOptions = NONE): Tensor {
   const options = readOptions("rmsNorm", given, RMS_OPTIONS);
   const [out] = run(core, readProblem(core, "rmsNorm", x, options, FLOAT32_EPSILON), options.out);
   return out!;

@@ -1,45 +1,9 @@
 // Writes the one argument of the attention kernel. Field offsets come from the compiler, through the exports.
+import type { Problem } from "./attention-problem.ts";
 import type { Kernels } from "./instance.ts";
 import type { Mask } from "./mask.ts";
 import type { LinearMemory } from "./memory.ts";
 import type { Core } from "./tensor.ts";
-
-/** How a cache holds the keys and values: [batch, numKvHeads, capacity, width], position j in row j % capacity. */
-export interface Stored {
-  /** FLOAT32, FLOAT16 or FLOAT16_FINITE of the kernels. */
-  kvType: number;
-  capacity: number;
-  /** The first key that a query may see: attnMask begins here. */
-  firstKey: number;
-}
-
-/** The sizes of one call, every operand read as [batch, heads, length, width]. */
-export interface Problem {
-  /** Batch entries of the result, and of each operand: 1 serves every batch. */
-  batch: number;
-  queryBatch: number;
-  keyBatch: number;
-  valueBatch: number;
-  numHeads: number;
-  numKvHeads: number;
-  lq: number;
-  lk: number;
-  d: number;
-  dv: number;
-  /** Layout [batch, length, heads, width] instead of [batch, heads, length, width]. */
-  isBlhd: boolean;
-  windowLeft: number;
-  windowRight: number;
-  scale: number;
-  /** 0: none. */
-  softcap: number;
-  /** Probability that a weight is dropped; 0: none. */
-  dropoutP: number;
-  /** Key of the generator: an integer from 0 to 2^53 - 1. */
-  seed: number;
-  /** Absent where key and value are tensors. */
-  stored: Stored | undefined;
-}
 
 /** Addresses of the operands and results. */
 export interface Addresses {

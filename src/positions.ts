@@ -1,6 +1,6 @@
 // Where each query stands against the keys, how far it sees from there, and how many keys count: queryOffset,
 // causalAlignment, windowSize, kvLengths.
-import type { Problem } from "./params.ts";
+import type { Problem } from "./attention-problem.ts";
 import { describe, MAX_AXIS, refuseNumber } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
 import type { AttentionOptions } from "./types.ts";

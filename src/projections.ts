@@ -1,4 +1,6 @@
 // The weights of multiHeadAttention, read as four projections y = x W + b, whichever way they are given.
+import { copyBroadcast } from "./broadcast.ts";
+import { gemmScratchBytes } from "./matmul-problem.ts";
 import type { MultiHeadAttentionOptions } from "./multi-head-attention-types.ts";
 import { describe, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
@@ -18,6 +20,7 @@ interface Weight {
 export interface Projection extends Weight {
   /** First output within the weight, and within the bias. */
   first: number;
+  biasName: string;
   bias: Operand | undefined;
   biasFirst: number;
 }
@@ -152,9 +155,10 @@ function withBiases(core: Core, fn: string, options: Options, parts: Part[]): Pr
   return parts.map((part, i) => {
     const biasFirst = first;
     first += part.outputs;
-    if (fused !== undefined) return { ...part, bias: fused, biasFirst };
-    const bias = readBias(core, fn, BIASES[i]!, options[BIASES[i]!], part.outputs);
-    return { ...part, bias, biasFirst: 0 };
+    if (fused !== undefined) return { ...part, biasName: "inProjBias", bias: fused, biasFirst };
+    const biasName = BIASES[i]!;
+    const bias = readBias(core, fn, biasName, options[biasName], part.outputs);
+    return { ...part, biasName, bias, biasFirst: 0 };
   });
 }
 
@@ -175,13 +179,13 @@ export function readProjections(core: Core, fn: string, options: Options, heads:
     );
   }
   const bias = readBias(core, fn, "outProjBias", options.outProjBias, weight.outputs);
-  const out = { ...weight, first: 0, bias, biasFirst: 0 };
+  const out = { ...weight, first: 0, biasName: "outProjBias", bias, biasFirst: 0 };
   return { query, key, value, out, headDim: query.outputs / heads.numHeads, valueDim };
 }
 
 /** Bytes of scratch for one projection of `rows` rows. */
-export function projectionScratchBytes({ kernels }: Core, rows: number, p: Projection): number {
-  return kernels.gemmScratchBytes(rows, p.outputs, p.inputs, 1, p.outputStride) >>> 0;
+export function projectionScratchBytes(core: Core, rows: number, p: Projection): number {
+  return gemmScratchBytes(core, rows, p.outputs, p.inputs, 1, p.outputStride);
 }
 
 /** Projects `rows` rows at address x to address `to`; `addresses` has those of weights and biases. */
@@ -198,8 +202,7 @@ export function project(
   const weight = addresses.get(p.operand)! + p.first * outputStride * 4;
   if (bias !== undefined) {
     const from = (addresses.get(bias)! >>> 2) + p.biasFirst;
-    for (let i = 0, at = to >>> 2; i < rows; i++, at += outputs)
-      memory.f32.copyWithin(at, from, from + outputs);
+    copyBroadcast(memory.f32, from, [outputs], [rows, outputs], memory.f32, to >>> 2);
   }
   const beta = bias === undefined ? 0 : 1;
   kernels.gemm(

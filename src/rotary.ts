@@ -1,12 +1,12 @@
 // rotaryEmbedding, and the tables of cosines and sines it takes.
 import { MAX_MEMORY_BYTES } from "./memory.ts";
 import { narrowed, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
-import { fail, MAX_AXIS, readInteger, readOptions, readPositive } from "./shapes.ts";
+import { fail, MAX_AXIS, NONE, readInteger, readOptions, readPositive } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { RotaryOptions, RotaryTables, RotaryTablesOptions, Tensor, TensorLike } from "./types.ts";
 
 const FN = "rotaryEmbedding";
-const OPTIONS: ReadonlySet<string> = new Set([
+const OPTIONS: ReadonlySet<keyof RotaryOptions> = new Set([
   "positionIds",
   "positionOffset",
   "interleaved",
@@ -15,7 +15,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
   "out",
 ]);
 const TABLES_FN = "rotaryTables";
-const TABLES_OPTIONS: ReadonlySet<string> = new Set(["base", "offset"]);
+const TABLES_OPTIONS: ReadonlySet<keyof RotaryTablesOptions> = new Set(["base", "offset"]);
 
 function checkTableSizes(length: number, rotaryDim: number, base: number, offset: number): void {
   readInteger(TABLES_FN, "length", length, 0, MAX_AXIS);
@@ -36,7 +36,7 @@ export function rotaryEmbedding(
   value: TensorLike,
   cosine: TensorLike,
   sine: TensorLike,
-  given: RotaryOptions = {},
+  given: RotaryOptions = NONE,
 ): Tensor {
   const options = readOptions(FN, given, OPTIONS);
   const x = readOperand(core, FN, "x", value);
@@ -50,7 +50,7 @@ export function rotaryEmbedding(
   const result = new Result(core, FN, [...x.shape], out, options.out, resident);
   if (x.size === 0) return result.finish(0);
   const inUse = narrowed(rotation);
-  reserve(core, FN, core.memory.stagedBytes(x) + turnBytes(core, inUse) + result.stagedBytes, result);
+  reserve(core, FN, core.memory.stagedBytes(x) + turnBytes(core, inUse) + result.stagedBytes, [result]);
   const from = core.memory.stageOperand(x);
   const to = result.stage();
   rotate(core, inUse, rotation.rows.heads, stageTurns(core, inUse), from, to);
@@ -64,7 +64,7 @@ export function rotaryEmbedding(
 export function rotaryTables(
   length: number,
   rotaryDim: number,
-  given: RotaryTablesOptions = {},
+  given: RotaryTablesOptions = NONE,
 ): RotaryTables {
   const { base = 10000, offset = 0 } = readOptions(TABLES_FN, given, TABLES_OPTIONS);
   checkTableSizes(length, rotaryDim, base, offset);

@@ -35,7 +35,7 @@ import type {
 } from "./operations.ts";
 import { rotaryEmbedding, rotaryTables } from "./rotary.ts";
 import { scale } from "./scale.ts";
-import { describe, readFlag, readOptions, readPositive } from "./shapes.ts";
+import { describe, NONE, readFlag, readOptions, readPositive } from "./shapes.ts";
 import { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 import { logSoftmaxBackward, softmaxBackward } from "./softmax-backward.ts";
 import { type Core, createTensor, type ResidentTensor } from "./tensor.ts";
@@ -60,7 +60,12 @@ import type {
   TensorLike,
 } from "./types.ts";
 
-const OPTIONS: ReadonlySet<string> = new Set(["variant", "deterministic", "module", "maxMemoryBytes"]);
+const OPTIONS: ReadonlySet<keyof RuntimeOptions> = new Set([
+  "variant",
+  "deterministic",
+  "module",
+  "maxMemoryBytes",
+]);
 
 /**
  * An isolated set of kernels with a memory of its own and every operation as a method. The methods may be taken off it:
@@ -201,7 +206,7 @@ function plan(fn: string, given: RuntimeOptions): Plan {
  * const runtime = await createRuntime({ maxMemoryBytes: 256 * 2 ** 20 });
  * console.log(runtime.info().variant);
  */
-export async function createRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
+export async function createRuntime(options: RuntimeOptions = NONE): Promise<Runtime> {
   const fn = "createRuntime";
   const { source, maxMemoryBytes, reasons } = plan(fn, options);
   return new Runtime(fn, await instantiateKernels(fn, source), maxMemoryBytes, reasons);
@@ -215,7 +220,7 @@ export async function createRuntime(options: RuntimeOptions = {}): Promise<Runti
  * @example
  * const { matmul } = createRuntimeSync({ deterministic: true });
  */
-export function createRuntimeSync(options: RuntimeOptions = {}): Runtime {
+export function createRuntimeSync(options: RuntimeOptions = NONE): Runtime {
   const fn = "createRuntimeSync";
   const { source, maxMemoryBytes, reasons } = plan(fn, options);
   return new Runtime(fn, instantiateKernelsSync(fn, source), maxMemoryBytes, reasons);

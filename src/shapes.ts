@@ -1,4 +1,4 @@
-// Shapes: validation, broadcasting, strides. Sizes are computed in doubles, before anything is allocated.
+// Shapes, and what every call reads: options, numbers, the errors for them. Sizes are computed in doubles, before anything is allocated.
 import type { Shape } from "./types.ts";
 
 /** Longest axis: positions and window sides are 32-bit integers in the kernels, with room to add two. */
@@ -69,42 +69,6 @@ export function normalizeAxis(fn: string, axis: unknown, rank: number, name = "x
   return index;
 }
 
-/** NumPy broadcasting of two shapes, or undefined where they do not fit. */
-export function broadcast(a: Shape, b: Shape): number[] | undefined {
-  const rank = Math.max(a.length, b.length);
-  const shape = new Array<number>(rank);
-  for (let i = 0; i < rank; i++) {
-    const x = a[a.length - rank + i] ?? 1;
-    const y = b[b.length - rank + i] ?? 1;
-    if (x !== y && x !== 1 && y !== 1) return undefined;
-    shape[i] = x === 1 ? y : x;
-  }
-  return shape;
-}
-
-/** Strides of a contiguous tensor read as `target`: 0 on each axis that is broadcast. */
-export function broadcastStrides(shape: Shape, target: Shape): number[] {
-  const strides = new Array<number>(target.length).fill(0);
-  let stride = 1;
-  for (let i = 1; i <= shape.length; i++) {
-    const length = shape[shape.length - i]!;
-    if (length !== 1) strides[target.length - i] = stride;
-    stride *= length;
-  }
-  return strides;
-}
-
-/** Counts `index` up by one over axes 0..last and returns the offset that belongs to it. */
-export function advance(index: number[], shape: Shape, strides: Shape, last: number, offset: number): number {
-  for (let axis = last; axis >= 0; axis--) {
-    offset += strides[axis]!;
-    if (++index[axis]! < shape[axis]!) return offset;
-    offset -= index[axis]! * strides[axis]!;
-    index[axis] = 0;
-  }
-  return offset;
-}
-
 /** A value as an error message shows it. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
@@ -118,11 +82,16 @@ export function describe(value: unknown): string {
   return typeof value === "function" ? "a function" : String(value);
 }
 
+/** The options where none are given. */
+export const NONE: Readonly<Record<string, never>> = Object.freeze({});
+
 /**
  * The options, each read once into an object of our own: a getter cannot change one after it was checked, nor call back
  * in the middle of a call. Throws a TypeError for the first key that is not known.
  */
-export function readOptions<O extends object>(fn: string, options: O, known: ReadonlySet<string>): O {
+export function readOptions<O extends object>(fn: string, options: O, names: ReadonlySet<keyof O>): O {
+  if (options === NONE) return options;
+  const known: ReadonlySet<PropertyKey> = names;
   if (typeof options !== "object" || options === null) {
     throw new TypeError(`${fn}: options must be an object, got ${describe(options)}`);
   }
@@ -138,7 +107,7 @@ export function readOptions<O extends object>(fn: string, options: O, known: Rea
   }
   const prototype: unknown = Object.getPrototypeOf(given);
   if (prototype === Object.prototype || prototype === null) return read as O; // asking for all would cost 0.2 us
-  for (const key of known) if (!(key in read)) read[key] = given[key];
+  for (const key of known as ReadonlySet<string>) if (!(key in read)) read[key] = given[key];
   return read as O;
 }
 

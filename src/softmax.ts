@@ -1,11 +1,12 @@
 // softmax, logSoftmax and logSumExp along any axis. x is read as [outer, n, inner] with the axis in the middle.
+import { computeAlike } from "./elementwise.ts";
 import { blockBytes } from "./memory.ts";
-import { normalizeAxis, readFlag, readOptions, sizeOf } from "./shapes.ts";
+import { NONE, normalizeAxis, readFlag, readOptions, sizeOf } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
 import type { LogSumExpOptions, Shape, SoftmaxOptions, Tensor, TensorLike } from "./types.ts";
 
-const SOFTMAX_OPTIONS: ReadonlySet<string> = new Set(["axis", "out"]);
-const LOG_SUM_EXP_OPTIONS: ReadonlySet<string> = new Set(["axis", "keepDims", "out"]);
+const SOFTMAX_OPTIONS: ReadonlySet<keyof SoftmaxOptions> = new Set(["axis", "out"]);
+const LOG_SUM_EXP_OPTIONS: ReadonlySet<keyof LogSumExpOptions> = new Set(["axis", "keepDims", "out"]);
 
 interface Extents {
   outer: number;
@@ -30,19 +31,19 @@ function runKernel({ kernels }: Core, mode: number, e: Extents, from: number, to
   else kernels.softmaxColumns(mode, e.n, e.inner, from, to, 0, e.outer * Math.ceil(e.inner / 4));
 }
 
-function normalize(core: Core, fn: "softmax" | "logSoftmax", x: TensorLike, given?: SoftmaxOptions): Tensor {
-  const options = given === undefined ? given : readOptions(fn, given, SOFTMAX_OPTIONS);
-  const input = readOperand(core, fn, "x", x);
-  const axis = normalizeAxis(fn, options?.axis === undefined ? -1 : options.axis, input.shape.length);
-  const out = readOut(core, fn, options?.out, input.shape);
-  checkAlias(fn, out, "x", input, true);
-  const result = new Result(core, fn, [...input.shape], out, options?.out, input.resident);
-  reserve(core, fn, core.memory.stagedBytes(input) + result.stagedBytes, result);
-  const from = core.memory.stageOperand(input);
-  const to = result.stage();
+function normalize(
+  core: Core,
+  fn: "softmax" | "logSoftmax",
+  value: TensorLike,
+  given: SoftmaxOptions = NONE,
+): Tensor {
+  const { axis = -1, out } = readOptions(fn, given, SOFTMAX_OPTIONS);
+  const x = readOperand(core, fn, "x", value);
+  const along = normalizeAxis(fn, axis, x.shape.length);
   const mode = fn === "softmax" ? core.kernels.SOFTMAX : core.kernels.LOG_SOFTMAX;
-  runKernel(core, mode, extents(input.shape, axis, axis), from, to);
-  return result.finish(to);
+  return computeAlike(core, fn, [["x", x]], out, (to, from) =>
+    runKernel(core, mode, extents(x.shape, along, along), from, to),
+  );
 }
 
 export function softmax(core: Core, x: TensorLike, options?: SoftmaxOptions): Tensor {
@@ -54,8 +55,8 @@ export function logSoftmax(core: Core, x: TensorLike, options?: SoftmaxOptions):
 }
 
 /** The axes to reduce, ascending and without repeats. */
-function readAxes(axis: number | readonly number[] | undefined, rank: number): number[] {
-  const list: readonly unknown[] = Array.isArray(axis) ? axis : [axis === undefined ? -1 : axis];
+function readAxes(axis: number | readonly number[], rank: number): number[] {
+  const list: readonly unknown[] = Array.isArray(axis) ? axis : [axis];
   const axes = list.map((a) => normalizeAxis("logSumExp", a, rank)).sort((a, b) => a - b);
   for (let i = 1; i < axes.length; i++) {
     if (axes[i] === axes[i - 1])
@@ -75,23 +76,23 @@ function runsOf(axes: readonly number[]): [first: number, last: number][] {
   return runs;
 }
 
-export function logSumExp(core: Core, x: TensorLike, given?: LogSumExpOptions): Tensor {
+export function logSumExp(core: Core, x: TensorLike, given: LogSumExpOptions = NONE): Tensor {
   const fn = "logSumExp";
-  const options = given === undefined ? given : readOptions(fn, given, LOG_SUM_EXP_OPTIONS);
+  const options = readOptions(fn, given, LOG_SUM_EXP_OPTIONS);
   const input = readOperand(core, fn, "x", x);
-  const keepDims = readFlag(fn, "keepDims", options?.keepDims);
-  const axes = readAxes(options?.axis, input.shape.length);
+  const keepDims = readFlag(fn, "keepDims", options.keepDims);
+  const axes = readAxes(options.axis === undefined ? -1 : options.axis, input.shape.length);
   const kept = input.shape.map((length, i) => (axes.includes(i) ? 1 : length));
   const shape = keepDims ? kept : kept.filter((_, i) => !axes.includes(i));
-  const out = readOut(core, fn, options?.out, shape);
+  const out = readOut(core, fn, options.out, shape);
   checkAlias(fn, out, "x", input);
-  const result = new Result(core, fn, shape, out, options?.out, input.resident);
+  const result = new Result(core, fn, shape, out, options.out, input.resident);
   // Axes apart from each other are reduced one run after the other. What lies between is no larger than x, an empty axis
   // counting as the 1 that it becomes.
   const runs = runsOf(axes);
   const stepBytes = runs.length > 1 ? sizeOf(input.shape.map((length) => Math.max(length, 1))) * 4 : 0;
   const bytes = core.memory.stagedBytes(input) + result.stagedBytes;
-  reserve(core, fn, bytes + 2 * blockBytes(stepBytes), result);
+  reserve(core, fn, bytes + 2 * blockBytes(stepBytes), [result]);
   let from = core.memory.stageOperand(input);
   const to = result.stage();
   const steps = [core.memory.stage(stepBytes), core.memory.stage(stepBytes)] as const;

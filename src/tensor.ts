@@ -282,12 +282,33 @@ export function createTensor(core: Core, shape: Shape, data?: Float32Array): Res
   return tensor;
 }
 
+/** A result for each shape, or none at all. The first goes to `out`, checked, where there is one: `given` as it came. */
+export function makeResults(
+  core: Core,
+  fn: string,
+  shapes: readonly Shape[],
+  resident: boolean,
+  out?: Operand,
+  given?: TensorLike,
+): Result[] {
+  const results: Result[] = [];
+  try {
+    for (let i = 0; i < shapes.length; i++) {
+      results.push(new Result(core, fn, [...shapes[i]!], i > 0 ? undefined : out, given, resident));
+    }
+  } catch (error) {
+    for (const result of results) result.abandon();
+    throw error;
+  }
+  return results;
+}
+
 /** Reserves the arena for a call; if that fails, gives back the results allocated before it. */
-export function reserve(core: Core, fn: string, bytes: number, ...results: (Result | undefined)[]): void {
+export function reserve(core: Core, fn: string, bytes: number, results: readonly Result[]): void {
   try {
     core.memory.reserve(bytes, fn);
   } catch (error) {
-    for (const result of results) result?.abandon();
+    for (const result of results) result.abandon();
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 // LayerNormalization and RMSNormalization of ai.onnx.
-import { broadcast, broadcastStrides, sameShape, showShape, sizeOf } from "../shapes.ts";
+import { broadcast, copyBroadcast } from "../broadcast.ts";
+import { sameShape, showShape, sizeOf } from "../shapes.ts";
 import type { Shape, Tensor } from "../types.ts";
 import { type Call, checkPrecision, type Operator, readCall, readFloat, readInteger } from "./schema.ts";
 import { type Floats, readFloats } from "./tensors.ts";
@@ -53,13 +54,8 @@ function readFactor(call: Call, name: string, { shape }: Floats): Floats | undef
 
 /** The tensor with each axis as long as that of `shape`, to which it broadcasts. */
 function expand({ data, shape: from }: Floats, shape: Shape): Tensor {
-  const strides = broadcastStrides(from, shape);
   const expanded = new Float32Array(sizeOf(shape));
-  const index = shape.map(() => 0);
-  for (let at = 0; at < expanded.length; at++) {
-    expanded[at] = data[index.reduce((offset, i, axis) => offset + i * strides[axis]!, 0)]!;
-    for (let axis = shape.length - 1; axis >= 0 && ++index[axis]! === shape[axis]; axis--) index[axis] = 0;
-  }
+  copyBroadcast(data, 0, from, shape, expanded, 0);
   return { data: expanded, shape: [...shape] };
 }
 
@@ -112,11 +108,16 @@ export function layerNormalization<const Name extends LayerNormalizationOutputNa
   const { x, axis, eps } = readNormalization(call);
   const scale = readFactor(call, "Scale", x)!;
   const { weight, bias, finish } = splitFactors(scale, readFactor(call, "B", x), x.shape, axis);
+  const wants = (name: LayerNormalizationOutputName): boolean => call.outputs?.has(name) ?? false;
+  type Outputs = LayerNormalizationOutputs & { [name in Name]: Tensor };
+  if (!wants("Mean") && !wants("InvStdDev")) {
+    return { Y: finish(call.runtime.layerNorm(x, { weight, bias, axis, eps })) } as Outputs;
+  }
   const { out, mean, rstd } = call.runtime.layerNorm(x, { weight, bias, axis, eps, returnStats: true });
   const outputs: LayerNormalizationOutputs = { Y: finish(out) };
-  if (call.outputs?.has("Mean")) outputs.Mean = mean;
-  if (call.outputs?.has("InvStdDev")) outputs.InvStdDev = rstd;
-  return outputs as LayerNormalizationOutputs & { [name in Name]: Tensor };
+  if (wants("Mean")) outputs.Mean = mean;
+  if (wants("InvStdDev")) outputs.InvStdDev = rstd;
+  return outputs as Outputs;
 }
 
 /**

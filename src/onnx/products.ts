@@ -1,5 +1,6 @@
 // MatMul and Gemm of ai.onnx.
-import { broadcast, sameShape, showShape } from "../shapes.ts";
+import { broadcast } from "../broadcast.ts";
+import { sameShape, showShape } from "../shapes.ts";
 import type { Shape, Tensor } from "../types.ts";
 import { type Operator, readBit, readCall, readFloat } from "./schema.ts";
 import { readFloats } from "./tensors.ts";

@@ -1,7 +1,7 @@
 // What an operator takes, by version, and the reading of one call: attributes, inputs and options by name.
 import { defaultRuntime } from "../functions/default-runtime.ts";
 import { Runtime } from "../runtime.ts";
-import { readInteger as checkInteger, describe, readNumber, readOptions } from "../shapes.ts";
+import { readInteger as checkInteger, describe, NONE, readNumber, readOptions } from "../shapes.ts";
 import type { OnnxOptions } from "./types.ts";
 
 /** Newest version of the ONNX operator set whose operators these are; a later one may give them another meaning. */
@@ -41,7 +41,7 @@ export interface Call {
   readonly outputs: ReadonlySet<string> | undefined;
 }
 
-const OPTIONS: ReadonlySet<string> = new Set(["outputs", "runtime"]);
+const OPTIONS: ReadonlySet<"outputs" | "runtime"> = new Set(["outputs", "runtime"]);
 
 /** The version of the operator in the operator set that the call names. */
 function versionFor({ fn, name, versions }: Operator, opset: unknown = NEWEST_OPSET): Version {
@@ -91,7 +91,7 @@ export function readCall(
   operator: Operator,
   attributes: object,
   inputs: object,
-  given: OnnxOptions & { readonly outputs?: readonly string[] | undefined } = {},
+  given: OnnxOptions & { readonly outputs?: readonly string[] | undefined } = NONE,
 ): Call {
   const { fn, name } = operator;
   const opset = (attributes as { opset?: unknown } | null)?.opset;
