@@ -202,7 +202,7 @@ export function multiply(
   at: ProductAddresses,
 ): void {
   const index = new Array<number>(batch.length).fill(0);
-  const from = { left: at.left, right: at.right, out: at.out };
+  let { left: leftAt, right: rightAt, out: outAt } = at;
   for (let count = sizeOf(batch); count > 0; count--) {
     let isFirst = true;
     for (let axis = 0; axis < batch.length; axis++) isFirst &&= index[axis] === 0 || outStrides[axis] !== 0;
@@ -211,14 +211,14 @@ export function multiply(
       right.columns,
       left.columns,
       alpha,
-      from.left,
+      leftAt,
       left.rowStride,
       left.columnStride,
-      from.right,
+      rightAt,
       right.rowStride,
       right.columnStride,
       isFirst ? beta : 1,
-      from.out,
+      outAt,
       right.columns,
       at.scratch,
       0,
@@ -226,9 +226,9 @@ export function multiply(
     );
     for (let axis = batch.length - 1; axis >= 0; axis--) {
       const steps = ++index[axis]! < batch[axis]! ? 1 : 1 - batch[axis]!;
-      from.left += steps * left.batchStrides[axis]! * 4;
-      from.right += steps * right.batchStrides[axis]! * 4;
-      from.out += steps * outStrides[axis]! * 4;
+      leftAt += steps * left.batchStrides[axis]! * 4;
+      rightAt += steps * right.batchStrides[axis]! * 4;
+      outAt += steps * outStrides[axis]! * 4;
       if (steps === 1) break;
       index[axis] = 0;
     }
