@@ -152,6 +152,11 @@ export function scaledDotProductAttentionBackward(
   const operands = [q, k, v, results.out, results.lse, results.dOut, results.dLse];
   const resident = operands.every((operand) => operand === undefined || operand.resident);
   const shapes = gradientShapes(options, inputs);
-  const gradients = makeResults(core, FN, Object.values(shapes), resident);
+  const gradients = makeResults(
+    core,
+    FN,
+    Object.values(shapes).map((shape) => [...shape]),
+    resident,
+  );
   return run(core, inputs, results, Object.keys(shapes), gradients) as unknown as AttentionGradients;
 }

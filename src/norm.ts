@@ -10,14 +10,7 @@ import {
   sizeOf,
 } from "./shapes.ts";
 import { type Core, checkAlias, makeResults, type Operand, readOperand, readOut, reserve } from "./tensor.ts";
-import type {
-  LayerNormOptions,
-  LayerNormWithStats,
-  RmsNormOptions,
-  Shape,
-  Tensor,
-  TensorLike,
-} from "./types.ts";
+import type { LayerNormOptions, LayerNormWithStats, RmsNormOptions, Tensor, TensorLike } from "./types.ts";
 
 const RMS_OPTIONS = new Set<keyof RmsNormOptions>(["weight", "axis", "eps", "out"]);
 const LAYER_OPTIONS = new Set<keyof LayerNormOptions>([...RMS_OPTIONS, "bias", "returnStats"]);
@@ -93,10 +86,10 @@ function readProblem(
 }
 
 /** Shapes of the results: y, and where they are asked for the mean and the reciprocal standard deviation of each row. */
-function resultShapes({ x: { shape }, axis, returnStats }: Problem): Shape[] {
-  if (!returnStats) return [shape];
+function resultShapes({ x: { shape }, axis, returnStats }: Problem): number[][] {
+  if (!returnStats) return [[...shape]];
   const stats = shape.map((length, j) => (j < axis ? length : 1));
-  return [shape, stats, stats];
+  return [[...shape], stats, [...stats]];
 }
 
 /** Copies in what does not live in Wasm memory, and runs the kernel. */

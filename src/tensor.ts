@@ -282,11 +282,14 @@ export function createTensor(core: Core, shape: Shape, data?: Float32Array): Res
   return tensor;
 }
 
-/** A result for each shape, or none at all. The first goes to `out`, checked, where there is one: `given` as it came. */
+/**
+ * A result for each shape, which becomes its own, or none at all. The first goes to `out` (checked) where there is one,
+ * `given` as it came.
+ */
 export function makeResults(
   core: Core,
   fn: string,
-  shapes: readonly Shape[],
+  shapes: readonly number[][],
   resident: boolean,
   out?: Operand,
   given?: TensorLike,
@@ -294,7 +297,7 @@ export function makeResults(
   const results: Result[] = [];
   try {
     for (let i = 0; i < shapes.length; i++) {
-      results.push(new Result(core, fn, [...shapes[i]!], i > 0 ? undefined : out, given, resident));
+      results.push(new Result(core, fn, shapes[i]!, i > 0 ? undefined : out, given, resident));
     }
   } catch (error) {
     for (const result of results) result.abandon();
