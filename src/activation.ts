@@ -1,7 +1,9 @@
 import { mapElements } from "./elementwise.ts";
 import { describe, NONE, readOptions } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
-import type { ElementwiseOptions, GeluOptions, Tensor, TensorLike } from "./types.ts";
+import type { ElementwiseOptions } from "./types/dense.ts";
+import type { GeluOptions } from "./types/layers.ts";
+import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 const GELU_OPTIONS: ReadonlySet<keyof GeluOptions> = new Set(["approximate", "out"]);
 

@@ -1,7 +1,8 @@
 import { computeAlike, readPair } from "./elementwise.ts";
 import { NONE, readOptions } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
-import type { ElementwiseOptions, Tensor, TensorLike } from "./types.ts";
+import type { ElementwiseOptions } from "./types/dense.ts";
+import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 const FN = "add";
 const OPTIONS: ReadonlySet<keyof ElementwiseOptions> = new Set(["out"]);

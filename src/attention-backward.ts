@@ -12,7 +12,8 @@ import { blockBytes } from "./memory.ts";
 import { writeGradients } from "./params.ts";
 import { describe, readFlag, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, makeResults, type Operand, type Result, readOperand, reserve } from "./tensor.ts";
-import type { AttentionBackwardInputs, AttentionGradients, Shape, Tensor, TensorLike } from "./types.ts";
+import type { AttentionBackwardInputs, AttentionGradients } from "./types/attention.ts";
+import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
 const FN = "scaledDotProductAttentionBackward";
 const OPTIONS: ReadonlySet<keyof AttentionBackwardInputs> = new Set([

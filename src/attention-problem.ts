@@ -4,7 +4,8 @@ import { type Mask, readMask } from "./mask.ts";
 import { type Positions, readPositions, readWindow } from "./positions.ts";
 import { checkRank, fail, readFlag, readInteger, readLayout, readNumber, showShape } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, readOperand } from "./tensor.ts";
-import type { AttentionOptions, Shape, TensorLike } from "./types.ts";
+import type { AttentionOptions } from "./types/attention.ts";
+import type { Shape, TensorLike } from "./types/tensor.ts";
 
 /** The options that say which scores there are; every form of attention knows them. */
 export const SCORE_OPTIONS = [

@@ -11,7 +11,8 @@ import { attend, inputBytes, scratchBytes } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
 import { NONE, readFlag, readOptions } from "./shapes.ts";
 import { type Core, checkAlias, makeResults, type Operand, type Result, readOut, reserve } from "./tensor.ts";
-import type { AttentionOptions, AttentionWithLse, Tensor, TensorLike } from "./types.ts";
+import type { AttentionOptions, AttentionWithLse } from "./types/attention.ts";
+import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 const FN = "scaledDotProductAttention";
 const OPTIONS: ReadonlySet<keyof AttentionOptions> = new Set([...SCORE_OPTIONS, "returnLse", "out"]);

@@ -1,6 +1,6 @@
 // NumPy broadcasting of contiguous tensors: shapes, strides, and the copy and the sum that follow from them.
 import { sizeOf } from "./shapes.ts";
-import type { Shape } from "./types.ts";
+import type { Shape } from "./types/tensor.ts";
 
 /** NumPy broadcasting of two shapes, or undefined where they do not fit. */
 export function broadcast(a: Shape, b: Shape): number[] | undefined {

@@ -3,7 +3,7 @@ import type { CacheShape } from "./cache-storage.ts";
 import { readWindow } from "./positions.ts";
 import { describe, MAX_AXIS, readInteger, readLayout, readOptions } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
-import type { KeyValueCacheOptions } from "./types.ts";
+import type { KeyValueCacheOptions } from "./types/cache.ts";
 
 const FN = "keyValueCache";
 const OPTIONS: ReadonlySet<keyof KeyValueCacheOptions> = new Set([

@@ -1,7 +1,7 @@
 // Which of the shipped modules this engine runs, by asking it to validate the module itself: never by version.
 import { relaxed, simd } from "#wasm";
 import type { ModuleSource } from "./instance.ts";
-import type { RuntimeOptions, Variant } from "./types.ts";
+import type { RuntimeOptions, Variant } from "./types/runtime.ts";
 
 /** A module to instantiate, and one sentence for each better choice that was not taken. */
 export interface Choice {

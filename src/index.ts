@@ -17,12 +17,6 @@ export {
 } from "./functions/softmax.ts";
 export type { KeyValueCache } from "./key-value-cache.ts";
 export type {
-  HeadRotary,
-  MultiHeadAttentionOptions,
-  ProjectionWeights,
-  WeightLayout,
-} from "./multi-head-attention-types.ts";
-export type {
   AddFunction,
   AttendFunction,
   AttentionBackwardFunction,
@@ -53,29 +47,32 @@ export type {
   AttentionPart,
   AttentionWithLse,
   BooleanData,
-  CacheAttentionOptions,
   CausalAlignment,
-  ElementwiseOptions,
-  GeluOptions,
-  KeyValueCacheOptions,
-  LayerNormOptions,
-  LayerNormWithStats,
-  Layout,
-  LogSumExpOptions,
   MaskLike,
+  MergeAttentionOptions,
+} from "./types/attention.ts";
+export type { CacheAttentionOptions, KeyValueCacheOptions } from "./types/cache.ts";
+export type {
+  ElementwiseOptions,
   MatmulBackwardInputs,
   MatmulGradients,
   MatmulOptions,
-  MergeAttentionOptions,
+} from "./types/dense.ts";
+export type {
+  GeluOptions,
+  LayerNormOptions,
+  LayerNormWithStats,
   RmsNormOptions,
   RotaryOptions,
   RotaryTables,
   RotaryTablesOptions,
-  RuntimeInfo,
-  RuntimeOptions,
-  Shape,
-  SoftmaxOptions,
-  Tensor,
-  TensorLike,
-  Variant,
-} from "./types.ts";
+} from "./types/layers.ts";
+export type {
+  HeadRotary,
+  MultiHeadAttentionOptions,
+  ProjectionWeights,
+  WeightLayout,
+} from "./types/multi-head-attention.ts";
+export type { RuntimeInfo, RuntimeOptions, Variant } from "./types/runtime.ts";
+export type { LogSumExpOptions, SoftmaxOptions } from "./types/softmax.ts";
+export type { Layout, Shape, Tensor, TensorLike } from "./types/tensor.ts";

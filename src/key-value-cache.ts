@@ -8,14 +8,9 @@ import type { AttendFunction } from "./operations.ts";
 import { readWindow } from "./positions.ts";
 import { MAX_AXIS, NONE, readInteger, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
-import type {
-  AttentionWithLse,
-  CacheAttentionOptions,
-  KeyValueCacheOptions,
-  Layout,
-  Tensor,
-  TensorLike,
-} from "./types.ts";
+import type { AttentionWithLse } from "./types/attention.ts";
+import type { CacheAttentionOptions, KeyValueCacheOptions } from "./types/cache.ts";
+import type { Layout, Tensor, TensorLike } from "./types/tensor.ts";
 
 const APPEND = "KeyValueCache.append";
 const ATTEND = "KeyValueCache.attend";

@@ -2,7 +2,8 @@
 import { blockBytes } from "./memory.ts";
 import { describe, showShape, sizeOf } from "./shapes.ts";
 import { type Core, checkLength, type Operand, ResidentTensor, readOperand, readShape } from "./tensor.ts";
-import type { BooleanData, MaskLike, Shape, TensorLike } from "./types.ts";
+import type { BooleanData, MaskLike } from "./types/attention.ts";
+import type { Shape, TensorLike } from "./types/tensor.ts";
 
 /** A checked mask, read as [batch, heads, lq, lk] with stride 0 on each axis that it broadcasts. */
 export interface Mask {

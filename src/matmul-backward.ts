@@ -15,7 +15,8 @@ import {
 import { blockBytes } from "./memory.ts";
 import { readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
 import { type Core, makeResults, type Operand, type Result, readOperand, reserve } from "./tensor.ts";
-import type { MatmulBackwardInputs, MatmulGradients, Shape } from "./types.ts";
+import type { MatmulBackwardInputs, MatmulGradients } from "./types/dense.ts";
+import type { Shape } from "./types/tensor.ts";
 
 const FN = "matmulBackward";
 const INPUTS: ReadonlySet<keyof MatmulBackwardInputs> = new Set([

@@ -2,7 +2,8 @@
 import { broadcast, broadcastStrides } from "./broadcast.ts";
 import { readFlag, readNumber, showShape, sizeOf } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
-import type { MatmulOptions, Shape, TensorLike } from "./types.ts";
+import type { MatmulOptions } from "./types/dense.ts";
+import type { Shape, TensorLike } from "./types/tensor.ts";
 
 /** One operand as a stack of matrices: [...batch, rows, columns] after the transpose. */
 export interface Matrix {

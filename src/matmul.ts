@@ -4,7 +4,8 @@ import { multiply, productScratchBytes, readMatmul, stacksOf } from "./matmul-pr
 import { blockBytes } from "./memory.ts";
 import { NONE, readOptions } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOut, reserve } from "./tensor.ts";
-import type { MatmulOptions, Tensor, TensorLike } from "./types.ts";
+import type { MatmulOptions } from "./types/dense.ts";
+import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 const FN = "matmul";
 const OPTIONS: ReadonlySet<keyof MatmulOptions> = new Set([

@@ -1,7 +1,8 @@
 // mergeAttention: partial results over disjoint keys to the result over all of them, by their log-sum-exp.
 import { describe, NONE, readLayout, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, makeResults, readOperand } from "./tensor.ts";
-import type { AttentionPart, AttentionWithLse, MergeAttentionOptions, Shape, Tensor } from "./types.ts";
+import type { AttentionPart, AttentionWithLse, MergeAttentionOptions } from "./types/attention.ts";
+import type { Shape, Tensor } from "./types/tensor.ts";
 
 const FN = "mergeAttention";
 const OPTIONS: ReadonlySet<keyof MergeAttentionOptions> = new Set(["layout"]);

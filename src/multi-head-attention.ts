@@ -5,7 +5,6 @@
 import { checkScoreAlias, type Inputs, inputsOf, SCORE_OPTIONS } from "./attention-problem.ts";
 import { attend, scratchBytes as attentionScratchBytes, inputBytes } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
-import type { HeadRotary, MultiHeadAttentionOptions } from "./multi-head-attention-types.ts";
 import {
   type Heads,
   type Projection,
@@ -17,7 +16,9 @@ import {
 import { narrowed, type Rotation, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
 import { readInteger, readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
-import type { AttentionOptions, Shape, Tensor, TensorLike } from "./types.ts";
+import type { AttentionOptions } from "./types/attention.ts";
+import type { HeadRotary, MultiHeadAttentionOptions } from "./types/multi-head-attention.ts";
+import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
 const FN = "multiHeadAttention";
 const OPTIONS: ReadonlySet<keyof MultiHeadAttentionOptions> = new Set([

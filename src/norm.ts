@@ -10,7 +10,8 @@ import {
   sizeOf,
 } from "./shapes.ts";
 import { type Core, checkAlias, makeResults, type Operand, readOperand, readOut, reserve } from "./tensor.ts";
-import type { LayerNormOptions, LayerNormWithStats, RmsNormOptions, Tensor, TensorLike } from "./types.ts";
+import type { LayerNormOptions, LayerNormWithStats, RmsNormOptions } from "./types/layers.ts";
+import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 const RMS_OPTIONS = new Set<keyof RmsNormOptions>(["weight", "axis", "eps", "out"]);
 const LAYER_OPTIONS = new Set<keyof LayerNormOptions>([...RMS_OPTIONS, "bias", "returnStats"]);

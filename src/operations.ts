@@ -2,7 +2,6 @@
 // is resident, and the caller's to dispose; otherwise it is a plain tensor. `out`, where given, takes the result and is
 // returned, with `dims` alone as a new { data, shape } over its data.
 import type { KeyValueCache } from "./key-value-cache.ts";
-import type { MultiHeadAttentionOptions, ProjectionWeights } from "./multi-head-attention-types.ts";
 import type { ResidentTensor } from "./tensor.ts";
 import type {
   AttentionBackwardInputs,
@@ -10,26 +9,27 @@ import type {
   AttentionOptions,
   AttentionPart,
   AttentionWithLse,
-  CacheAttentionOptions,
+  MergeAttentionOptions,
+} from "./types/attention.ts";
+import type { CacheAttentionOptions, KeyValueCacheOptions } from "./types/cache.ts";
+import type {
   ElementwiseOptions,
-  GeluOptions,
-  KeyValueCacheOptions,
-  LayerNormOptions,
-  LayerNormWithStats,
-  LogSumExpOptions,
   MatmulBackwardInputs,
   MatmulGradients,
   MatmulOptions,
-  MergeAttentionOptions,
+} from "./types/dense.ts";
+import type {
+  GeluOptions,
+  LayerNormOptions,
+  LayerNormWithStats,
   RmsNormOptions,
   RotaryOptions,
   RotaryTables,
   RotaryTablesOptions,
-  Shape,
-  SoftmaxOptions,
-  Tensor,
-  TensorLike,
-} from "./types.ts";
+} from "./types/layers.ts";
+import type { MultiHeadAttentionOptions, ProjectionWeights } from "./types/multi-head-attention.ts";
+import type { LogSumExpOptions, SoftmaxOptions } from "./types/softmax.ts";
+import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
 type R = ResidentTensor;
 type T = TensorLike;

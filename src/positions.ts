@@ -3,7 +3,7 @@
 import type { Problem } from "./attention-problem.ts";
 import { describe, MAX_AXIS, refuseNumber } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
-import type { AttentionOptions } from "./types.ts";
+import type { AttentionOptions } from "./types/attention.ts";
 
 /** Checks an Int32Array with one entry for each batch. */
 function checkPerBatch(

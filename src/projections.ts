@@ -1,10 +1,10 @@
 // The weights of multiHeadAttention, read as four projections y = x W + b, whichever way they are given.
 import { copyBroadcast } from "./broadcast.ts";
 import { gemmScratchBytes } from "./matmul-problem.ts";
-import type { MultiHeadAttentionOptions } from "./multi-head-attention-types.ts";
 import { describe, showShape } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
-import type { TensorLike } from "./types.ts";
+import type { MultiHeadAttentionOptions } from "./types/multi-head-attention.ts";
+import type { TensorLike } from "./types/tensor.ts";
 
 /** A weight as a matrix from inputs to outputs, with its strides in elements. */
 interface Weight {

@@ -14,7 +14,8 @@ import {
   sizeOf,
 } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
-import type { RotaryOptions, Shape, TensorLike } from "./types.ts";
+import type { RotaryOptions } from "./types/layers.ts";
+import type { Shape, TensorLike } from "./types/tensor.ts";
 
 /** The options that say how x turns. */
 type Turning = Omit<RotaryOptions, "out">;

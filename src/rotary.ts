@@ -3,7 +3,8 @@ import { MAX_MEMORY_BYTES } from "./memory.ts";
 import { narrowed, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
 import { fail, MAX_AXIS, NONE, readInteger, readOptions, readPositive } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
-import type { RotaryOptions, RotaryTables, RotaryTablesOptions, Tensor, TensorLike } from "./types.ts";
+import type { RotaryOptions, RotaryTables, RotaryTablesOptions } from "./types/layers.ts";
+import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 const FN = "rotaryEmbedding";
 const OPTIONS: ReadonlySet<keyof RotaryOptions> = new Set([

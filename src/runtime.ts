@@ -43,22 +43,14 @@ import type {
   AttentionBackwardInputs,
   AttentionOptions,
   AttentionPart,
-  ElementwiseOptions,
-  GeluOptions,
-  KeyValueCacheOptions,
-  LayerNormOptions,
-  LogSumExpOptions,
-  MatmulBackwardInputs,
-  MatmulOptions,
   MergeAttentionOptions,
-  RmsNormOptions,
-  RotaryOptions,
-  RuntimeInfo,
-  RuntimeOptions,
-  Shape,
-  SoftmaxOptions,
-  TensorLike,
-} from "./types.ts";
+} from "./types/attention.ts";
+import type { KeyValueCacheOptions } from "./types/cache.ts";
+import type { ElementwiseOptions, MatmulBackwardInputs, MatmulOptions } from "./types/dense.ts";
+import type { GeluOptions, LayerNormOptions, RmsNormOptions, RotaryOptions } from "./types/layers.ts";
+import type { RuntimeInfo, RuntimeOptions } from "./types/runtime.ts";
+import type { LogSumExpOptions, SoftmaxOptions } from "./types/softmax.ts";
+import type { Shape, TensorLike } from "./types/tensor.ts";
 
 const OPTIONS: ReadonlySet<keyof RuntimeOptions> = new Set([
   "variant",

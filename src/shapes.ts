@@ -1,5 +1,5 @@
 // Shapes, and what every call reads: options, numbers, the errors for them. Sizes are computed in doubles, before anything is allocated.
-import type { Shape } from "./types.ts";
+import type { Shape } from "./types/tensor.ts";
 
 /** Longest axis: positions and window sides are 32-bit integers in the kernels, with room to add two. */
 export const MAX_AXIS = 2 ** 28;

@@ -3,7 +3,8 @@ import { computeAlike, readPair } from "./elementwise.ts";
 import { NONE, normalizeAxis, readOptions } from "./shapes.ts";
 import { extents } from "./softmax.ts";
 import type { Core } from "./tensor.ts";
-import type { SoftmaxOptions, Tensor, TensorLike } from "./types.ts";
+import type { SoftmaxOptions } from "./types/softmax.ts";
+import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 const OPTIONS: ReadonlySet<keyof SoftmaxOptions> = new Set(["axis", "out"]);
 

@@ -3,7 +3,8 @@ import { computeAlike } from "./elementwise.ts";
 import { blockBytes } from "./memory.ts";
 import { NONE, normalizeAxis, readFlag, readOptions, sizeOf } from "./shapes.ts";
 import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
-import type { LogSumExpOptions, Shape, SoftmaxOptions, Tensor, TensorLike } from "./types.ts";
+import type { LogSumExpOptions, SoftmaxOptions } from "./types/softmax.ts";
+import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
 const SOFTMAX_OPTIONS: ReadonlySet<keyof SoftmaxOptions> = new Set(["axis", "out"]);
 const LOG_SUM_EXP_OPTIONS: ReadonlySet<keyof LogSumExpOptions> = new Set(["axis", "keepDims", "out"]);

@@ -3,7 +3,7 @@
 import type { Kernels } from "./instance.ts";
 import { blockBytes, type LinearMemory } from "./memory.ts";
 import { checkShape, describe, sameShape, showShape, sizeOf } from "./shapes.ts";
-import type { Shape, Tensor, TensorLike } from "./types.ts";
+import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
 /** What every operation works with: the kernels of one instance and their memory. */
 export interface Core {

@@ -13,8 +13,8 @@ import type {
   AttentionOptions,
   AttentionPart,
   MergeAttentionOptions,
-  TensorLike,
-} from "../types.ts";
+} from "../types/attention.ts";
+import type { TensorLike } from "../types/tensor.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
 /**

@@ -1,6 +1,6 @@
 // The free function that makes a cache, on the default runtime.
 import type { KeyValueCache } from "../key-value-cache.ts";
-import type { KeyValueCacheOptions } from "../types.ts";
+import type { KeyValueCacheOptions } from "../types/cache.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
 /**

@@ -1,7 +1,8 @@
 // The default runtime of the free functions, made when the first of them is called.
 import { createRuntimeSync, type Runtime } from "../runtime.ts";
 import type { ResidentTensor } from "../tensor.ts";
-import type { RuntimeInfo, Shape } from "../types.ts";
+import type { RuntimeInfo } from "../types/runtime.ts";
+import type { Shape } from "../types/tensor.ts";
 
 let runtime: Runtime | undefined;
 

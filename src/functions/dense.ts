@@ -9,7 +9,8 @@ import type {
   Operations,
   ScaleFunction,
 } from "../operations.ts";
-import type { ElementwiseOptions, MatmulBackwardInputs, MatmulOptions, TensorLike } from "../types.ts";
+import type { ElementwiseOptions, MatmulBackwardInputs, MatmulOptions } from "../types/dense.ts";
+import type { TensorLike } from "../types/tensor.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
 /**

@@ -11,14 +11,9 @@ import type {
   RotaryTablesFunction,
 } from "../operations.ts";
 import { rotaryTables as tables } from "../rotary.ts";
-import type {
-  ElementwiseOptions,
-  GeluOptions,
-  LayerNormOptions,
-  RmsNormOptions,
-  RotaryOptions,
-  TensorLike,
-} from "../types.ts";
+import type { ElementwiseOptions } from "../types/dense.ts";
+import type { GeluOptions, LayerNormOptions, RmsNormOptions, RotaryOptions } from "../types/layers.ts";
+import type { TensorLike } from "../types/tensor.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
 /**

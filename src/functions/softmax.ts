@@ -7,7 +7,8 @@ import type {
   SoftmaxBackwardFunction,
   SoftmaxFunction,
 } from "../operations.ts";
-import type { LogSumExpOptions, SoftmaxOptions, TensorLike } from "../types.ts";
+import type { LogSumExpOptions, SoftmaxOptions } from "../types/softmax.ts";
+import type { TensorLike } from "../types/tensor.ts";
 import { defaultRuntime } from "./default-runtime.ts";
 
 /**

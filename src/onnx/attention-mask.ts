@@ -1,7 +1,7 @@
 // attn_mask of Attention: what its type means, whether it broadcasts, and what is missing at its end.
 import { describe, showShape, sizeOf } from "../shapes.ts";
 import { checkLength, readShape } from "../tensor.ts";
-import type { Shape } from "../types.ts";
+import type { Shape } from "../types/tensor.ts";
 import type { Call } from "./schema.ts";
 import { readFloats, typedArrayName } from "./tensors.ts";
 

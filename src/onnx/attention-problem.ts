@@ -1,6 +1,7 @@
 // Attention's attributes and inputs: checked against the schema and each other, brought to what the core takes.
 import { fail, showShape } from "../shapes.ts";
-import type { AttentionOptions, Shape } from "../types.ts";
+import type { AttentionOptions } from "../types/attention.ts";
+import type { Shape } from "../types/tensor.ts";
 import { type OnnxMask, readMask } from "./attention-mask.ts";
 import { type Call, checkPrecision, readBit, readFloat, readInteger } from "./schema.ts";
 import { concatLengths, type Floats, readFloats, readIntegers, reshape, swapMiddle } from "./tensors.ts";

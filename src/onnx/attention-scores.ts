@@ -1,7 +1,7 @@
 // qk_matmul_output of Attention. It holds every score, [batch, heads, queries, keys], so it is made apart from Y, which
 // never stores them: one product, then passes over its result.
 import type { Runtime } from "../runtime.ts";
-import type { Tensor } from "../types.ts";
+import type { Tensor } from "../types/tensor.ts";
 import type { OnnxMask } from "./attention-mask.ts";
 import type { Problem } from "./attention-problem.ts";
 import { reshape, swapMiddle } from "./tensors.ts";

@@ -1,6 +1,6 @@
 // Attention of ai.onnx, versions 23, 24 and 25, over the fused attention of the package.
 import type { Runtime } from "../runtime.ts";
-import type { Tensor } from "../types.ts";
+import type { Tensor } from "../types/tensor.ts";
 import { coreOptions, type Problem, readProblem } from "./attention-problem.ts";
 import { scoresOf } from "./attention-scores.ts";
 import { type Operator, readCall, readInteger } from "./schema.ts";

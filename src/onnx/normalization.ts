@@ -1,7 +1,7 @@
 // LayerNormalization and RMSNormalization of ai.onnx.
 import { broadcast, copyBroadcast } from "../broadcast.ts";
 import { sameShape, showShape, sizeOf } from "../shapes.ts";
-import type { Shape, Tensor } from "../types.ts";
+import type { Shape, Tensor } from "../types/tensor.ts";
 import { type Call, checkPrecision, type Operator, readCall, readFloat, readInteger } from "./schema.ts";
 import { type Floats, readFloats } from "./tensors.ts";
 import type {

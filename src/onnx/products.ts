@@ -1,7 +1,7 @@
 // MatMul and Gemm of ai.onnx.
 import { broadcast } from "../broadcast.ts";
 import { sameShape, showShape } from "../shapes.ts";
-import type { Shape, Tensor } from "../types.ts";
+import type { Shape, Tensor } from "../types/tensor.ts";
 import { type Operator, readBit, readCall, readFloat } from "./schema.ts";
 import { readFloats } from "./tensors.ts";
 import type { FloatTensor, GemmAttributes, MatMulAttributes, OnnxOptions } from "./types.ts";

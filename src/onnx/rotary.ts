@@ -1,6 +1,6 @@
 // RotaryEmbedding of ai.onnx.
 import { fail, sameShape, showShape } from "../shapes.ts";
-import type { Shape, Tensor } from "../types.ts";
+import type { Shape, Tensor } from "../types/tensor.ts";
 import { type Call, type Operator, readBit, readCall, readInteger } from "./schema.ts";
 import { type Floats, readFloats, readIntegers, reshape } from "./tensors.ts";
 import type { OnnxOptions, RotaryAttributes, RotaryInputs } from "./types.ts";

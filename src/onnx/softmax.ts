@@ -1,6 +1,6 @@
 // Softmax, LogSoftmax and ReduceLogSumExp of ai.onnx.
 import { describe, showShape } from "../shapes.ts";
-import type { Shape, Tensor } from "../types.ts";
+import type { Shape, Tensor } from "../types/tensor.ts";
 import { type Call, type Operator, readBit, readCall, readInteger } from "./schema.ts";
 import { readFloats, readIntegers } from "./tensors.ts";
 import type {

@@ -2,7 +2,7 @@
 // or to numbers.
 import { describe } from "../shapes.ts";
 import { checkLength, readShape } from "../tensor.ts";
-import type { Shape } from "../types.ts";
+import type { Shape } from "../types/tensor.ts";
 
 /** A checked float32 tensor. */
 export interface Floats {

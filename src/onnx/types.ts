@@ -1,6 +1,7 @@
 // Types of the ONNX operators: attributes, inputs and results by their ONNX names.
 import type { Runtime } from "../runtime.ts";
-import type { BooleanData, Shape, Tensor } from "../types.ts";
+import type { BooleanData } from "../types/attention.ts";
+import type { Shape, Tensor } from "../types/tensor.ts";
 
 /** Data with their shape; tensors of onnxruntime have a `type` as well, which decides where the data alone do not. */
 type Stored<Data> = { readonly data: Data; readonly type?: unknown } & (

@@ -1,4 +1,7 @@
-import type { AttentionOptions, RotaryOptions, TensorLike } from "./types.ts";
+// What multiHeadAttention takes.
+import type { AttentionOptions } from "./attention.ts";
+import type { RotaryOptions } from "./layers.ts";
+import type { TensorLike } from "./tensor.ts";
 
 /** Order of the axes of a weight: "oi" [outputs, inputs], as in PyTorch; "io" [inputs, outputs], as in Keras and JAX. */
 export type WeightLayout = "oi" | "io";
