@@ -10,8 +10,9 @@ import {
 import { inputBytes, stageInputs } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
 import { writeGradients } from "./params.ts";
+import { makeResults, type Result, reserve } from "./result.ts";
 import { describe, readFlag, readOptions, sameShape, showShape } from "./shapes.ts";
-import { type Core, makeResults, type Operand, type Result, readOperand, reserve } from "./tensor.ts";
+import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { AttentionBackwardInputs, AttentionGradients } from "./types/attention.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 

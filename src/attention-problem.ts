@@ -103,28 +103,16 @@ function leadShape(q: Shape, k: Shape, v: Shape): Shape {
   return batchOf(q) !== 1 ? q : batchOf(k) !== 1 ? k : batchOf(v) !== 1 ? v : q;
 }
 
+/** The sizes that follow from the shapes alone. */
+type Sizes = Pick<Problem, "numHeads" | "numKvHeads" | "lq" | "lk" | "d" | "dv">;
+
 /** Reads the sizes of the three operands, heads third from last (blhd: second from last), 1 at rank 2. */
-function readProblem(
-  fn: string,
-  q: Shape,
-  k: Shape,
-  v: Shape,
-  lead: Shape,
-  options: AttentionOptions,
-  unbounded: number,
-  stored: Stored | undefined,
-): Problem {
-  const isCausal = readFlag(fn, "isCausal", options.isCausal);
-  const [left, right] = readWindow(fn, options.windowSize, unbounded);
-  const isBlhd = readLayout(fn, options.layout);
+function readSizes(fn: string, q: Shape, k: Shape, v: Shape, isBlhd: boolean): Sizes {
   checkRank(fn, "query", q, isBlhd);
   const rank = q.length;
   if (k.length !== rank || v.length !== rank) {
-    fail(
-      fn,
-      "query, key and value must have one rank",
-      `query ${showShape(q)}, key ${showShape(k)}, value ${showShape(v)}`,
-    );
+    const shapes = `query ${showShape(q)}, key ${showShape(k)}, value ${showShape(v)}`;
+    fail(fn, "query, key and value must have one rank", shapes);
   }
   const head = rank - (isBlhd ? 2 : 3);
   const length = rank - (isBlhd ? 3 : 2);
@@ -140,6 +128,24 @@ function readProblem(
     const rule = "heads of query must be a multiple of those of key";
     checkEqual(fn, rule, numHeads, numKvHeads, "query", q, "key", k);
   }
+  return { numHeads, numKvHeads, lq: q[length]!, lk: k[length]!, d, dv: v[rank - 1]! };
+}
+
+/** Reads what the shapes and the options make together. */
+function readProblem(
+  fn: string,
+  q: Shape,
+  k: Shape,
+  v: Shape,
+  lead: Shape,
+  options: AttentionOptions,
+  unbounded: number,
+  stored: Stored | undefined,
+): Problem {
+  const isCausal = readFlag(fn, "isCausal", options.isCausal);
+  const [left, right] = readWindow(fn, options.windowSize, unbounded);
+  const isBlhd = readLayout(fn, options.layout);
+  const { numHeads, numKvHeads, lq, lk, d, dv } = readSizes(fn, q, k, v, isBlhd);
   const problem = {
     batch: batchOf(lead),
     queryBatch: batchOf(q),
@@ -147,10 +153,10 @@ function readProblem(
     valueBatch: batchOf(v),
     numHeads,
     numKvHeads,
-    lq: q[length]!,
-    lk: k[length]!,
+    lq,
+    lk,
     d,
-    dv: v[rank - 1]!,
+    dv,
     isBlhd,
     windowLeft: left,
     windowRight: isCausal ? 0 : right,

@@ -9,8 +9,9 @@ import {
 } from "./attention-problem.ts";
 import { attend, inputBytes, scratchBytes } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
+import { makeResults, type Result, reserve } from "./result.ts";
 import { NONE, readFlag, readOptions } from "./shapes.ts";
-import { type Core, checkAlias, makeResults, type Operand, type Result, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, type Operand, readOut } from "./tensor.ts";
 import type { AttentionOptions, AttentionWithLse } from "./types/attention.ts";
 import type { Tensor, TensorLike } from "./types/tensor.ts";
 

@@ -1,6 +1,8 @@
 // What operations share whose one result has the shape of their one or two operands, and may be either of them.
+
+import { Result, reserve } from "./result.ts";
 import { NONE, readOptions, sameShape, showShape } from "./shapes.ts";
-import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, type Operand, readOperand, readOut } from "./tensor.ts";
 import type { ElementwiseOptions } from "./types/dense.ts";
 import type { Tensor, TensorLike } from "./types/tensor.ts";
 

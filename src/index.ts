@@ -21,7 +21,7 @@ export type {
   AttendFunction,
   AttentionBackwardFunction,
   AttentionFunction,
-  ExpFunction,
+  ElementwiseFunction,
   GeluFunction,
   LayerNormFunction,
   LogSumExpFunction,

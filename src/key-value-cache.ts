@@ -91,6 +91,7 @@ export class KeyValueCache implements Disposable {
    * Only these are copied, or converted.
    *
    * @throws {RangeError} for other shapes, and where the option `capacity` leaves no room; then nothing has changed.
+   * @throws {TypeError} for a key or value that is no float32 tensor, and after dispose.
    */
   append(key: TensorLike, value: TensorLike): void {
     this.#checkUsable(APPEND);
@@ -114,6 +115,7 @@ export class KeyValueCache implements Disposable {
    * layout, its last row being the newest token. Causal unless `isCausal: false`. The result is resident if query is.
    *
    * @throws {RangeError} where there are more queries than tokens, or the window of one reaches behind what is stored.
+   * @throws {TypeError} for an unknown option, a value of a wrong type, and after dispose.
    */
   readonly attend = ((query: TensorLike, options: CacheAttentionOptions = NONE) =>
     this.#attend(query, readOptions(ATTEND, options, ATTEND_OPTIONS))) as AttendFunction;
@@ -123,6 +125,7 @@ export class KeyValueCache implements Disposable {
    *
    * @throws {RangeError} where `length` is more than there are, or with windowSize the window of the next token would
    * reach behind what is stored: back to 0, or by as many as were last appended at once, always works.
+   * @throws {TypeError} for a length that is no number, and after dispose.
    */
   truncate(length: number): void {
     this.#checkUsable(TRUNCATE);
@@ -138,7 +141,11 @@ export class KeyValueCache implements Disposable {
     this.#storage.truncate(length);
   }
 
-  /** Drops all tokens; the memory stays for the next ones. */
+  /**
+   * Drops all tokens; the memory stays for the next ones.
+   *
+   * @throws {TypeError} after dispose.
+   */
   reset(): void {
     this.truncate(0);
   }

@@ -13,8 +13,9 @@ import {
   stacksOf,
 } from "./matmul-problem.ts";
 import { blockBytes } from "./memory.ts";
+import { makeResults, type Result, reserve } from "./result.ts";
 import { readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
-import { type Core, makeResults, type Operand, type Result, readOperand, reserve } from "./tensor.ts";
+import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { MatmulBackwardInputs, MatmulGradients } from "./types/dense.ts";
 import type { Shape } from "./types/tensor.ts";
 

@@ -2,8 +2,9 @@
 import { copyBroadcast } from "./broadcast.ts";
 import { multiply, productScratchBytes, readMatmul, stacksOf } from "./matmul-problem.ts";
 import { blockBytes } from "./memory.ts";
+import { Result, reserve } from "./result.ts";
 import { NONE, readOptions } from "./shapes.ts";
-import { type Core, checkAlias, Result, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, readOut } from "./tensor.ts";
 import type { MatmulOptions } from "./types/dense.ts";
 import type { Tensor, TensorLike } from "./types/tensor.ts";
 

@@ -1,6 +1,8 @@
 // mergeAttention: partial results over disjoint keys to the result over all of them, by their log-sum-exp.
+
+import { makeResults } from "./result.ts";
 import { describe, NONE, readLayout, readOptions, sameShape, showShape } from "./shapes.ts";
-import { type Core, makeResults, readOperand } from "./tensor.ts";
+import { type Core, readOperand } from "./tensor.ts";
 import type { AttentionPart, AttentionWithLse, MergeAttentionOptions } from "./types/attention.ts";
 import type { Shape, Tensor } from "./types/tensor.ts";
 

@@ -13,9 +13,10 @@ import {
   projectionScratchBytes,
   readProjections,
 } from "./projections.ts";
+import { Result, reserve } from "./result.ts";
 import { narrowed, type Rotation, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
 import { readInteger, readOptions, sameShape, showShape, sizeOf } from "./shapes.ts";
-import { type Core, checkAlias, type Operand, Result, readOperand, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, type Operand, readOperand, readOut } from "./tensor.ts";
 import type { AttentionOptions } from "./types/attention.ts";
 import type { HeadRotary, MultiHeadAttentionOptions } from "./types/multi-head-attention.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";

@@ -1,4 +1,6 @@
 // layerNorm and rmsNorm. x is read as [rows, n]: the axes from `axis` on are normalised together.
+
+import { makeResults, reserve } from "./result.ts";
 import {
   NONE,
   normalizeAxis,
@@ -9,7 +11,7 @@ import {
   showShape,
   sizeOf,
 } from "./shapes.ts";
-import { type Core, checkAlias, makeResults, type Operand, readOperand, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, type Operand, readOperand, readOut } from "./tensor.ts";
 import type { LayerNormOptions, LayerNormWithStats, RmsNormOptions } from "./types/layers.ts";
 import type { Tensor, TensorLike } from "./types/tensor.ts";
 

@@ -195,7 +195,7 @@ export interface AddFunction {
 }
 
 /** Type of exp and relu. */
-export interface ExpFunction {
+export interface ElementwiseFunction {
   <Out extends Tensor>(x: T, options: ElementwiseOptions & Into<Out>): Out;
   (x: R, options?: ElementwiseOptions & Fresh): R;
   (x: T, options?: ElementwiseOptions): Tensor;
@@ -280,10 +280,10 @@ export interface Operations {
   readonly logSoftmaxBackward: SoftmaxBackwardFunction;
   readonly scale: ScaleFunction;
   readonly add: AddFunction;
-  readonly exp: ExpFunction;
+  readonly exp: ElementwiseFunction;
   readonly layerNorm: LayerNormFunction;
   readonly rmsNorm: RmsNormFunction;
-  readonly relu: ExpFunction;
+  readonly relu: ElementwiseFunction;
   readonly gelu: GeluFunction;
   readonly rotaryEmbedding: RotaryFunction;
   readonly rotaryTables: RotaryTablesFunction;

@@ -45,14 +45,36 @@ function maskKind(kernels: Kernels, mask: Mask | undefined): number {
 
 /** Writes the struct AttentionParams (assembly/params.ts) at `address`. */
 export function writeParams(
-  { kernels, memory }: Core,
+  core: Core,
   address: number,
   p: Problem,
   to: Addresses,
   mask: Mask | undefined,
   alibiBatch: number,
 ): void {
-  const { i32 } = memory;
+  const { kernels, memory } = core;
+  const { i32, f32 } = memory;
+  writeAddresses(core, address, to);
+  i32[(address + kernels.paramsNumHeads) >>> 2] = p.numHeads;
+  i32[(address + kernels.paramsNumKvHeads) >>> 2] = p.numKvHeads;
+  i32[(address + kernels.paramsLq) >>> 2] = p.lq;
+  i32[(address + kernels.paramsLk) >>> 2] = p.lk;
+  i32[(address + kernels.paramsD) >>> 2] = p.d;
+  i32[(address + kernels.paramsDv) >>> 2] = p.dv;
+  writeOperandStrides(core, address, p);
+  writeMask(core, address, mask);
+  i32[(address + kernels.paramsWindowLeft) >>> 2] = p.windowLeft;
+  i32[(address + kernels.paramsWindowRight) >>> 2] = p.windowRight;
+  i32[(address + kernels.paramsAlibiBatch) >>> 2] = alibiBatch;
+  i32[(address + kernels.paramsKvType) >>> 2] = p.stored?.kvType ?? kernels.FLOAT32;
+  i32[(address + kernels.paramsKvCapacity) >>> 2] = keyRows(p);
+  f32[(address + kernels.paramsScale) >>> 2] = p.scale;
+  f32[(address + kernels.paramsSoftcap) >>> 2] = p.softcap;
+  i32[(address + kernels.paramsHasDropout) >>> 2] = p.dropoutP > 0 ? 1 : 0;
+  if (p.dropoutP > 0) writeDropout(memory, kernels, address, p);
+}
+
+function writeAddresses({ kernels, memory: { i32 } }: Core, address: number, to: Addresses): void {
   i32[(address + kernels.paramsQuery) >>> 2] = to.query;
   i32[(address + kernels.paramsKey) >>> 2] = to.key;
   i32[(address + kernels.paramsValue) >>> 2] = to.value;
@@ -65,51 +87,31 @@ export function writeParams(
   i32[(address + kernels.paramsSinks) >>> 2] = to.sinks;
   i32[(address + kernels.paramsScratch) >>> 2] = to.scratch;
   i32[(address + kernels.paramsStaging) >>> 2] = to.staging;
-  i32[(address + kernels.paramsNumHeads) >>> 2] = p.numHeads;
-  i32[(address + kernels.paramsNumKvHeads) >>> 2] = p.numKvHeads;
-  i32[(address + kernels.paramsLq) >>> 2] = p.lq;
-  i32[(address + kernels.paramsLk) >>> 2] = p.lk;
-  i32[(address + kernels.paramsD) >>> 2] = p.d;
-  i32[(address + kernels.paramsDv) >>> 2] = p.dv;
-  const rows = p.stored?.capacity ?? p.lk;
-  const kvBlhd = p.isBlhd && p.stored === undefined;
-  writeStrides(
-    i32,
-    (address + kernels.paramsQueryBatch) >>> 2,
-    p.isBlhd,
-    p.queryBatch,
-    p.numHeads,
-    p.lq,
-    p.d,
-  );
-  writeStrides(i32, (address + kernels.paramsKeyBatch) >>> 2, kvBlhd, p.keyBatch, p.numKvHeads, rows, p.d);
-  writeStrides(
-    i32,
-    (address + kernels.paramsValueBatch) >>> 2,
-    kvBlhd,
-    p.valueBatch,
-    p.numKvHeads,
-    rows,
-    p.dv,
-  );
-  writeStrides(i32, (address + kernels.paramsOutBatch) >>> 2, p.isBlhd, p.batch, p.numHeads, p.lq, p.dv);
+}
+
+/** Rows of key and value that each head has room for. */
+function keyRows({ stored, lk }: Problem): number {
+  return stored === undefined ? lk : stored.capacity;
+}
+
+function writeOperandStrides({ kernels, memory: { i32 } }: Core, address: number, p: Problem): void {
+  const { isBlhd, numHeads, numKvHeads, lq, d, dv } = p;
+  const rows = keyRows(p);
+  const kvBlhd = isBlhd && p.stored === undefined;
+  writeStrides(i32, (address + kernels.paramsQueryBatch) >>> 2, isBlhd, p.queryBatch, numHeads, lq, d);
+  writeStrides(i32, (address + kernels.paramsKeyBatch) >>> 2, kvBlhd, p.keyBatch, numKvHeads, rows, d);
+  writeStrides(i32, (address + kernels.paramsValueBatch) >>> 2, kvBlhd, p.valueBatch, numKvHeads, rows, dv);
+  writeStrides(i32, (address + kernels.paramsOutBatch) >>> 2, isBlhd, p.batch, numHeads, lq, dv);
+}
+
+function writeMask({ kernels, memory: { i32 } }: Core, address: number, mask: Mask | undefined): void {
   i32[(address + kernels.paramsMaskKind) >>> 2] = maskKind(kernels, mask);
-  if (mask !== undefined) {
-    const at = (address + kernels.paramsMaskBatch) >>> 2;
-    i32[at] = mask.batchStride;
-    i32[at + 1] = mask.headStride;
-    i32[at + 2] = mask.rowStride;
-    i32[at + 3] = mask.columnStride;
-  }
-  i32[(address + kernels.paramsWindowLeft) >>> 2] = p.windowLeft;
-  i32[(address + kernels.paramsWindowRight) >>> 2] = p.windowRight;
-  i32[(address + kernels.paramsAlibiBatch) >>> 2] = alibiBatch;
-  i32[(address + kernels.paramsKvType) >>> 2] = p.stored?.kvType ?? kernels.FLOAT32;
-  i32[(address + kernels.paramsKvCapacity) >>> 2] = rows;
-  memory.f32[(address + kernels.paramsScale) >>> 2] = p.scale;
-  memory.f32[(address + kernels.paramsSoftcap) >>> 2] = p.softcap;
-  i32[(address + kernels.paramsHasDropout) >>> 2] = p.dropoutP > 0 ? 1 : 0;
-  if (p.dropoutP > 0) writeDropout(memory, kernels, address, p);
+  if (mask === undefined) return;
+  const at = (address + kernels.paramsMaskBatch) >>> 2;
+  i32[at] = mask.batchStride;
+  i32[at + 1] = mask.headStride;
+  i32[at + 2] = mask.rowStride;
+  i32[at + 3] = mask.columnStride;
 }
 
 /** assembly/dropout.ts drops a weight where its 32 random bits are below the threshold; with 1 no weight is kept. */

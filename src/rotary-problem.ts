@@ -69,12 +69,12 @@ function checkTables(fn: string, cos: Operand, sin: Operand, rows: Rows, half: n
 }
 
 /** The row of cos and sin for each token, and how many of them each batch entry has of its own: length, or 0. */
-export interface Positions {
+export interface TableRows {
   rows: Int32Array;
   stride: number;
 }
 
-function readIds(fn: string, value: unknown, { batch, length }: Rows, count: number): Positions {
+function readIds(fn: string, value: unknown, { batch, length }: Rows, count: number): TableRows {
   if (!ArrayBuffer.isView(value) || Object.prototype.toString.call(value) !== "[object Int32Array]") {
     throw new TypeError(`${fn}: positionIds must be an Int32Array, got ${describe(value)}`);
   }
@@ -93,7 +93,7 @@ function readIds(fn: string, value: unknown, { batch, length }: Rows, count: num
   return { rows: ids, stride: ids.length === length ? 0 : length };
 }
 
-function readOffset(fn: string, value: unknown, length: number, count: number): Positions {
+function readOffset(fn: string, value: unknown, length: number, count: number): TableRows {
   const offset = value === undefined ? 0 : value;
   const first = readInteger(fn, "positionOffset", offset, 0);
   if (first + length > count) {
@@ -102,13 +102,13 @@ function readOffset(fn: string, value: unknown, length: number, count: number): 
   return { rows: Int32Array.from({ length }, (_, i) => first + i), stride: 0 };
 }
 
-function readPositions(
+function readTableRows(
   fn: string,
   options: Turning,
   rows: Rows,
   isPerToken: boolean,
   count: number,
-): Positions {
+): TableRows {
   const { positionIds, positionOffset } = options;
   if (positionIds !== undefined && positionOffset !== undefined) {
     throw new TypeError(`${fn}: positionIds and positionOffset both set the position; leave out one`);
@@ -145,7 +145,7 @@ export interface Rotation {
   rows: Rows;
   half: number;
   interleaved: boolean;
-  positions: Positions;
+  positions: TableRows;
 }
 
 export function readRotation(
@@ -162,7 +162,7 @@ export function readRotation(
   const half = readRotaryDim(fn, options.rotaryDim, rows.d) / 2;
   const interleaved = readFlag(fn, "interleaved", options.interleaved);
   const isPerToken = checkTables(fn, cos, sin, rows, half);
-  const positions = readPositions(fn, options, rows, isPerToken, sizeOf(cos.shape.slice(0, -1)));
+  const positions = readTableRows(fn, options, rows, isPerToken, sizeOf(cos.shape.slice(0, -1)));
   return { cos, sin, rows, half, interleaved, positions };
 }
 

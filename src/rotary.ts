@@ -1,8 +1,9 @@
 // rotaryEmbedding, and the tables of cosines and sines it takes.
 import { MAX_MEMORY_BYTES } from "./memory.ts";
+import { Result, reserve } from "./result.ts";
 import { narrowed, readRotation, rotate, stageTurns, turnBytes } from "./rotary-problem.ts";
 import { fail, MAX_AXIS, NONE, readInteger, readOptions, readPositive } from "./shapes.ts";
-import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, readOperand, readOut } from "./tensor.ts";
 import type { RotaryOptions, RotaryTables, RotaryTablesOptions } from "./types/layers.ts";
 import type { Tensor, TensorLike } from "./types/tensor.ts";
 

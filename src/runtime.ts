@@ -17,7 +17,7 @@ import type {
   AddFunction,
   AttentionBackwardFunction,
   AttentionFunction,
-  ExpFunction,
+  ElementwiseFunction,
   GeluFunction,
   LayerNormFunction,
   LogSumExpFunction,
@@ -121,7 +121,7 @@ export class Runtime implements Operations {
     add(this.#core, x, y, options)) as AddFunction;
   /** The function {@link exp} on this runtime. */
   readonly exp = ((x: TensorLike, options?: ElementwiseOptions) =>
-    exp(this.#core, x, options)) as ExpFunction;
+    exp(this.#core, x, options)) as ElementwiseFunction;
   /** The function {@link layerNorm} on this runtime. */
   readonly layerNorm = ((x: TensorLike, options?: LayerNormOptions) =>
     layerNorm(this.#core, x, options)) as LayerNormFunction;
@@ -130,7 +130,7 @@ export class Runtime implements Operations {
     rmsNorm(this.#core, x, options)) as RmsNormFunction;
   /** The function {@link relu} on this runtime. */
   readonly relu = ((x: TensorLike, options?: ElementwiseOptions) =>
-    relu(this.#core, x, options)) as ExpFunction;
+    relu(this.#core, x, options)) as ElementwiseFunction;
   /** The function {@link gelu} on this runtime. */
   readonly gelu = ((x: TensorLike, options?: GeluOptions) => gelu(this.#core, x, options)) as GeluFunction;
   /** The function {@link rotaryEmbedding} on this runtime. */

@@ -1,8 +1,9 @@
 // softmax, logSoftmax and logSumExp along any axis. x is read as [outer, n, inner] with the axis in the middle.
 import { computeAlike } from "./elementwise.ts";
 import { blockBytes } from "./memory.ts";
+import { Result, reserve } from "./result.ts";
 import { NONE, normalizeAxis, readFlag, readOptions, sizeOf } from "./shapes.ts";
-import { type Core, checkAlias, Result, readOperand, readOut, reserve } from "./tensor.ts";
+import { type Core, checkAlias, readOperand, readOut } from "./tensor.ts";
 import type { LogSumExpOptions, SoftmaxOptions } from "./types/softmax.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 

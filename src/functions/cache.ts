@@ -16,6 +16,7 @@ import { defaultRuntime } from "./default-runtime.ts";
  * @throws {RangeError} for sizes that are no positive integers, a windowSize whose right side is not 0 and a capacity
  * below left + 1, and where memory is exhausted.
  * @throws {TypeError} for an unknown option, dtype or layout.
+ * @see Shazeer 2019, "Fast Transformer Decoding", 2.4; Jiang et al. 2023, "Mistral 7B", 2, for the ring.
  * @example
  * using cache = keyValueCache({ numKvHeads: 8, headDim: 64, windowSize: [4095, 0], dtype: "float16" });
  * cache.append(key, value); // [1, 8, 1, 64]

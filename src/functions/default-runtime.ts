@@ -21,5 +21,11 @@ export function defaultRuntime(): Runtime {
 export const tensor = (shape: Shape, data?: Float32Array): ResidentTensor =>
   defaultRuntime().tensor(shape, data);
 
-/** What the default runtime uses, and why not something better. */
+/**
+ * What the default runtime uses, and why not something better.
+ *
+ * @throws {Error} where the engine cannot run the kernels.
+ * @example
+ * const { variant, memoryBytes, reasons } = info(); // "relaxed", 65536, []
+ */
 export const info = (): RuntimeInfo => defaultRuntime().info();

@@ -3,7 +3,7 @@
 
 import type {
   AddFunction,
-  ExpFunction,
+  ElementwiseFunction,
   MatmulBackwardFunction,
   MatmulFunction,
   Operations,
@@ -73,5 +73,5 @@ export const add: AddFunction = ((x: TensorLike, y: TensorLike, options?: Elemen
  * @example
  * exp({ data: Float32Array.of(0, -Infinity), shape: [2] }).data; // [1, 0]
  */
-export const exp: ExpFunction = ((x: TensorLike, options?: ElementwiseOptions) =>
-  defaultRuntime().exp(x, options)) as ExpFunction;
+export const exp: ElementwiseFunction = ((x: TensorLike, options?: ElementwiseOptions) =>
+  defaultRuntime().exp(x, options)) as ElementwiseFunction;

@@ -2,7 +2,7 @@
 // What each function throws stands at Operations; here is what one throws beyond that.
 
 import type {
-  ExpFunction,
+  ElementwiseFunction,
   GeluFunction,
   LayerNormFunction,
   Operations,
@@ -52,8 +52,8 @@ export const rmsNorm: RmsNormFunction = ((x: TensorLike, options?: RmsNormOption
  * @example
  * relu({ data: Float32Array.of(-1, 2), shape: [2] }).data; // [0, 2]
  */
-export const relu: ExpFunction = ((x: TensorLike, options?: ElementwiseOptions) =>
-  defaultRuntime().relu(x, options)) as ExpFunction;
+export const relu: ElementwiseFunction = ((x: TensorLike, options?: ElementwiseOptions) =>
+  defaultRuntime().relu(x, options)) as ElementwiseFunction;
 
 /**
  * x Φ(x), elementwise, Φ(x) = (1 + erf(x / √2)) / 2; with `approximate: "tanh"` x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2.
@@ -95,7 +95,8 @@ export const rotaryEmbedding: RotaryFunction = ((
  * The cosines and sines for {@link rotaryEmbedding}, plain tensors [length, rotaryDim / 2]: the angle of pair j at
  * position p is p * base ** (-2 j / rotaryDim), computed in float64. Row 0 is position `offset`.
  *
- * @throws {RangeError} for an odd rotaryDim, a base that is not positive, and numbers that are no integers.
+ * @throws {RangeError} for an odd rotaryDim, a base that is not positive, numbers that are no integers, and tables
+ * beyond what a Wasm memory holds.
  * @see Su et al. 2021, "RoFormer", 3.2.2.
  * @example
  * rotaryTables(2, 2).cos.data; // [1, 0.540302]

@@ -1,6 +1,6 @@
 // The options of keyValueCache, and of attention against what it holds.
-import type { MaskLike } from "./attention.ts";
-import type { Layout, TensorLike } from "./tensor.ts";
+import type { AttentionOptions } from "./attention.ts";
+import type { Layout } from "./tensor.ts";
 
 /** Options of keyValueCache. */
 export interface KeyValueCacheOptions {
@@ -25,27 +25,18 @@ export interface KeyValueCacheOptions {
   readonly layout?: Layout | undefined;
 }
 
-/** Options of {@link KeyValueCache.attend}. */
-export interface CacheAttentionOptions {
+type Kept = "scale" | "windowSize" | "softcap" | "alibiSlopes" | "sinks" | "returnLse" | "out";
+
+/**
+ * Options of {@link KeyValueCache.attend}: those of attention, by absolute positions, and within the window of the cache
+ * if that has one.
+ */
+export interface CacheAttentionOptions extends Pick<AttentionOptions, Kept> {
   /** A query sees keys up to its own position. Default true. */
-  readonly isCausal?: boolean | undefined;
+  readonly isCausal?: AttentionOptions["isCausal"];
   /**
    * As in attention, over the keys that the queries may see: all `length` tokens, with the windowSize [left, 0] of the
    * cache the last min(length, left + queryLength).
    */
-  readonly attnMask?: MaskLike | undefined;
-  /** Factor on the scores. Default 1 / sqrt(headDim). */
-  readonly scale?: number | undefined;
-  /** As in attention; within the window of the cache, if that has one. */
-  readonly windowSize?: readonly [left: number, right: number] | undefined;
-  /** Scores become softcap * tanh(score / softcap). Default 0: none. */
-  readonly softcap?: number | undefined;
-  /** ALiBi by absolute positions. Shape [heads] or [batch, heads]. */
-  readonly alibiSlopes?: TensorLike | undefined;
-  /** A logit for each head, shape [heads], that joins the denominator only. */
-  readonly sinks?: TensorLike | undefined;
-  /** Return the log-sum-exp [batch, heads, queryLength] beside the output. Default false. */
-  readonly returnLse?: boolean | undefined;
-  /** Write the output here instead of allocating it. */
-  readonly out?: TensorLike | undefined;
+  readonly attnMask?: AttentionOptions["attnMask"];
 }
