@@ -40,10 +40,12 @@ export function computeAlike(
   kernel: (out: number, x: number, y: number) => void,
 ): Tensor {
   const { memory } = core;
-  const [[nameX, x], [nameY, y] = []] = operands;
+  const x = operands[0][1];
+  const y = operands[1]?.[1];
   const out = readOut(core, fn, given, x.shape);
-  checkAlias(fn, out, nameX, x, true);
-  if (y !== undefined) checkAlias(fn, out, nameY!, y, true);
+  if (out !== undefined) {
+    for (const [name, operand] of operands as readonly Named[]) checkAlias(fn, out, name, operand, true);
+  }
   const result = new Result(core, fn, [...x.shape], out, given, x.resident && y?.resident !== false);
   const bytes = memory.stagedBytes(x) + (y === undefined ? 0 : memory.stagedBytes(y));
   reserve(core, fn, bytes + result.stagedBytes, [result]);
