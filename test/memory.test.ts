@@ -66,6 +66,21 @@ describeVariants("memory", (runtime, variant) => {
     expect(own.info().memoryBytes - 4 * x.data.byteLength).toBeLessThan(8 * MIB);
   });
 
+  it("its backward needs less than 16 MiB beyond its inputs and outputs", () => {
+    const [query, key, value, dOut] = [1, 2, 3, 4].map((seed) => filled([1, 8, 1024, 64], seed)) as [
+      Tensor,
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
+    const { out, lse } = runtime.scaledDotProductAttention(query, key, value, { returnLse: true });
+    const own = fresh();
+    own.scaledDotProductAttentionBackward({ dOut, query, key, value, out, lse });
+    const given = 5 * query.data.byteLength + lse.data.byteLength;
+    const gradients = 3 * query.data.byteLength;
+    expect(own.info().memoryBytes - given - gradients).toBeLessThan(16 * MIB);
+  });
+
   it("keeps results given out before a growth, and re-derives views of resident tensors", () => {
     const own = fresh();
     const small = own.softmax(filled([4, 4]));
