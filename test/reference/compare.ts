@@ -60,8 +60,8 @@ export interface CalibrateOptions {
   readonly draws?: number;
   /** Inputs, by index, that are not moved, since what they give is exact on purpose. */
   readonly fixed?: readonly number[];
-  /** How many times the error of plain float32 is allowed. Default 2; gradients take 3. */
-  readonly factor?: number;
+  /** How many times the error of plain float32 is allowed, of all results or of each. Default 2; gradients take 3. */
+  readonly factor?: number | readonly number[];
 }
 
 /**
@@ -77,12 +77,15 @@ export function calibrate<T extends readonly TestTensor[]>(
   compute: (inputs: T, round: Rounding, draw: number) => readonly RefTensor[],
   { draws, fixed = [], factor = 2 }: CalibrateOptions = {},
 ): Calibrated {
-  const identity = [label, ...inputs.map(({ data, shape }) => `${digest(data)}:${shape}`)].join(" ");
+  const factorOf = (i: number): number => (typeof factor === "number" ? factor : (factor[i] as number));
+  const identity = [label, factor, ...inputs.map(({ data, shape }) => `${digest(data)}:${shape}`)].join(" ");
   const found = known.get(identity);
   if (found) return found;
   const want = compute(inputs, float64, 0);
   const plain = compute(inputs, float32, 0);
-  const tolerances = want.map((tensor, i) => tolerance(tensor.data, (plain[i] as RefTensor).data, factor));
+  const tolerances = want.map((tensor, i) =>
+    tolerance(tensor.data, (plain[i] as RefTensor).data, factorOf(i)),
+  );
   const numbers = Math.max(1, ...want.map(({ data }) => data.length));
   const count = draws ?? Math.max(2, Math.min(32, Math.ceil(512 / numbers)));
   for (let draw = 1; draw < count; draw++) {
@@ -92,7 +95,7 @@ export function calibrate<T extends readonly TestTensor[]>(
     const [exact, rounded] = [compute(moved, float64, draw), compute(moved, float32, draw)];
     exact.forEach((tensor, i) => {
       const error = maxError(tensor.data, (rounded[i] as RefTensor).data);
-      tolerances[i] = Math.max(tolerances[i] as number, factor * error);
+      tolerances[i] = Math.max(tolerances[i] as number, factorOf(i) * error);
     });
   }
   const calibrated = { want, tolerances };

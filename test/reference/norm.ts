@@ -6,6 +6,8 @@ export interface RefNormOptions {
   readonly bias?: RefTensor | undefined;
   readonly axis?: number;
   readonly eps?: number;
+  /** How the sums and statistics are rounded. Default: as the rest is. */
+  readonly statistics?: Rounding | undefined;
 }
 
 export interface RefNorm {
@@ -19,7 +21,7 @@ const mean = (x: readonly number[], round: Rounding): number =>
 
 /** y = (x - mean) rstd weight + bias, rstd = 1 / sqrt(mean of (x - mean)^2 + eps), over the axes from `axis` on. */
 export function layerNorm(x: RefTensor, options: RefNormOptions = {}, round: Rounding = float64): RefNorm {
-  return normalize(x, { eps: 1e-5, ...options }, (row) => mean(row, round), round);
+  return normalize(x, { eps: 1e-5, ...options }, mean, round);
 }
 
 /** y = x rstd weight, rstd = 1 / sqrt(mean of x^2 + eps). */
@@ -30,10 +32,10 @@ export function rmsNorm(x: RefTensor, options: RefNormOptions = {}, round: Round
 function normalize(
   x: RefTensor,
   options: RefNormOptions & { eps: number },
-  centre: (row: number[]) => number,
+  centre: (row: number[], round: Rounding) => number,
   round: Rounding,
 ): RefNorm {
-  const { weight, bias, eps, axis = -1 } = options;
+  const { weight, bias, eps, axis = -1, statistics = round } = options;
   const first = axis < 0 ? axis + x.shape.length : axis;
   const n = sizeOf(x.shape.slice(first));
   const rows = sizeOf(x.shape.slice(0, first));
@@ -41,18 +43,18 @@ function normalize(
   const [means, rstds] = [new Float64Array(rows), new Float64Array(rows)];
   for (let i = 0; i < rows; i++) {
     const row = Array.from({ length: n }, (_, j) => x.data[i * n + j] as number);
-    const m = centre(row);
-    const d = row.map((xj) => round(xj - m));
+    const m = centre(row, statistics);
+    const d = row.map((xj) => statistics(xj - m));
     const variance = mean(
-      d.map((dj) => round(dj * dj)),
-      round,
+      d.map((dj) => statistics(dj * dj)),
+      statistics,
     );
-    const rstd = round(1 / round(Math.sqrt(round(variance + round(eps)))));
+    const rstd = round(1 / statistics(Math.sqrt(statistics(variance + round(eps)))));
     d.forEach((dj, j) => {
-      const scaled = round(round(dj * rstd) * (weight ? (weight.data[j] as number) : 1));
+      const scaled = round(round(round(dj) * rstd) * (weight ? (weight.data[j] as number) : 1));
       data[i * n + j] = round(scaled + (bias ? (bias.data[j] as number) : 0));
     });
-    means[i] = m;
+    means[i] = round(m);
     rstds[i] = rstd;
   }
   const shape = x.shape.map((length, i) => (i < first ? length : 1));
