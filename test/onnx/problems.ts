@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { AttentionAttributes, AttentionInputs } from "../../src/onnx/index.ts";
-import { float16Bits } from "../conformance/stored.ts";
+import { toHalf } from "../reference/float16.ts";
 import {
   type OnnxAttentionInputs,
   type OnnxAttentionOutputs,
@@ -133,7 +133,7 @@ function operandsOf(s: Sizes): OnnxProblem["inputs"] {
 /** The inputs as the function takes them. */
 export function stored({ inputs, mask, nonpad, isHalf }: OnnxProblem): AttentionInputs {
   const float = ({ data, shape }: RefTensor) =>
-    isHalf ? { data: Uint16Array.from(data, float16Bits), shape } : { data: Float32Array.from(data), shape };
+    isHalf ? { data: Uint16Array.from(data, toHalf), shape } : { data: Float32Array.from(data), shape };
   const operands = Object.entries(inputs).map(([name, tensor]) => [name, float(tensor)]);
   const masks = {
     boolean: (m: RefTensor) => ({ data: Uint8Array.from(m.data), shape: m.shape }),

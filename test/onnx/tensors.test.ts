@@ -1,14 +1,7 @@
 import { expect, it } from "vitest";
 import { matMul, softmax } from "../../src/onnx/index.ts";
-import { float16Bits } from "../conformance/stored.ts";
+import { fromHalf, toHalf } from "../reference/float16.ts";
 import { expectSame } from "../support.ts";
-
-/** What a float16 is worth, by its definition. */
-function float16(bits: number): number {
-  const [sign, exponent, fraction] = [bits >>> 15 ? -1 : 1, (bits >>> 10) & 31, bits & 1023];
-  if (exponent === 31) return fraction ? Number.NaN : sign * Infinity;
-  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : (2 ** -14 * fraction) / 1024);
-}
 
 const one = { data: Float32Array.of(1), shape: [1, 1] };
 
@@ -17,10 +10,10 @@ it("widens every float16", () => {
   const column = (data: Uint16Array | Float32Array) =>
     matMul({}, { A: { data, shape: [2 ** 16, 1] }, B: one }).Y;
   // A sum begins at 0, which takes the sign of -0; Infinity and NaN are what they are.
-  const want = Float32Array.from(bits, (b) => float16(b) + 0);
+  const want = Float32Array.from(bits, (b) => fromHalf(b) + 0);
   const { data, shape } = column(bits);
   expectSame({ data: data.map((x) => x + 0), shape }, { data: want, shape });
-  for (const b of bits) if (!Number.isNaN(float16(b))) expect(float16Bits(float16(b))).toBe(b);
+  for (const b of bits) if (!Number.isNaN(fromHalf(b))) expect(toHalf(fromHalf(b))).toBe(b);
 });
 
 /** An engine without Float16Array has none to give; the tag is what is looked at. */

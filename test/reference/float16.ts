@@ -9,6 +9,17 @@ export function fromHalf(pattern: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
+/** The pattern of the half that is x; found by halving, not by the arithmetic of a conversion that it is to check. */
+export function toHalf(x: number): number {
+  const sign = x < 0 || Object.is(x, -0) ? 0x8000 : 0;
+  if (Number.isNaN(x)) return 0x7e00;
+  if (Math.abs(x) === Number.POSITIVE_INFINITY) return sign | 0x7c00;
+  let [mantissa, exponent] = [Math.abs(x) * 2 ** 24, 1];
+  while (mantissa >= 2048) [mantissa, exponent] = [mantissa / 2, exponent + 1];
+  if (!Number.isInteger(mantissa)) throw new Error(`${x} is no float16`);
+  return sign | (mantissa < 1024 ? mantissa : (exponent << 10) | (mantissa - 1024));
+}
+
 /** The nearest half, of two equally near the even one; what is beyond the largest, 65504, is infinite. */
 export function roundHalf(x: number): number {
   if (x === 0 || !Number.isFinite(x)) return x;
