@@ -1,4 +1,5 @@
 import { ulp16 } from "./compare.ts";
+import type { TestTensor } from "./random.ts";
 
 /** What a pattern of 16 bits stands for: sign, 5 bits of exponent, 10 of fraction (IEEE 754 binary16). */
 export function fromHalf(pattern: number): number {
@@ -30,3 +31,15 @@ export function roundHalf(x: number): number {
   const rounded = (up ? below + 1 : below) * step;
   return Math.abs(rounded) > 65504 ? Math.sign(x) * Number.POSITIVE_INFINITY : rounded;
 }
+
+/** A tensor as a float16 cache keeps it. */
+export const halfTensor = ({
+  data,
+  shape,
+}: {
+  data: Float32Array;
+  shape: readonly number[];
+}): TestTensor => ({
+  data: data.map(roundHalf),
+  shape: [...shape],
+});
