@@ -5,8 +5,10 @@
 //   logits = softmax(scale q kᵀ) v Wo                           [batch, length, vocabulary]
 //   loss = mean of -logSoftmax(logits)[target]
 //
-// Every product, softmax and gradient is the library's. What is left here are the embeddings, which copy and add rows.
+// Every product, sum, softmax and gradient is the library's. What is left here are the embeddings, which copy and add
+// rows.
 import {
+  add,
   logSoftmax,
   logSoftmaxBackward,
   matmul,
@@ -60,7 +62,7 @@ function rowOf({ data, shape }, n) {
  * @param {Float32Array} to
  * @param {Float32Array} from
  */
-function add(to, from) {
+function addToRow(to, from) {
   for (let i = 0; i < to.length; i++) to[i] = /** @type {number} */ (to[i]) + /** @type {number} */ (from[i]);
 }
 
@@ -75,7 +77,7 @@ function embed(weights, tokens) {
   tokens.forEach((token, n) => {
     const row = rowOf(x, n);
     row.set(rowOf(weights.tokens, token));
-    add(row, rowOf(weights.positions, n % length));
+    addToRow(row, rowOf(weights.positions, n % length));
   });
   return x;
 }
@@ -90,8 +92,8 @@ function embedBackward(weights, tokens, dx) {
   const gradients = { tokens: zeros(...weights.tokens.shape), positions: zeros(...weights.positions.shape) };
   const length = /** @type {number} */ (weights.positions.shape[0]);
   tokens.forEach((token, n) => {
-    add(rowOf(gradients.tokens, token), rowOf(dx, n));
-    add(rowOf(gradients.positions, n % length), rowOf(dx, n));
+    addToRow(rowOf(gradients.tokens, token), rowOf(dx, n));
+    addToRow(rowOf(gradients.positions, n % length), rowOf(dx, n));
   });
   return gradients;
 }
@@ -125,8 +127,8 @@ export function differentiate(weights, { tokens, targets }, scale) {
   const toKey = matmulBackward({ dOut: dKey, a: x, b: weights.key });
   const toValue = matmulBackward({ dOut: dValue, a: x, b: weights.value });
   const dx = toQuery.dA; // x goes three ways, so its gradient is the sum of three
-  add(dx.data, toKey.dA.data);
-  add(dx.data, toValue.dA.data);
+  add(dx, toKey.dA, { out: dx });
+  add(dx, toValue.dA, { out: dx });
   const projections = { query: toQuery.dB, key: toKey.dB, value: toValue.dB, out: output.dB };
   return { loss, gradients: { ...embedBackward(weights, tokens, dx), ...projections } };
 }
