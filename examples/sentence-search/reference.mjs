@@ -7,21 +7,19 @@ import { fileURLToPath } from "node:url";
 /** Largest difference of any number from the reference that rounding explains. */
 export const TOLERANCE = 2e-6;
 
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+/** The copy kept for the tests. */
+const FIXTURE = fileURLToPath(new URL("../../test/fixtures/sentence-embeddings.json", import.meta.url));
 
 /** @typedef {{ text: string, embedding: number[] }} ReferenceItem */
 
 /**
- * The first reference there is: of the conformance data, or else the copy kept for the tests.
+ * The first reference there is: of the conformance data that CONFORMANCE_DIR names, or else the copy.
  * @returns {Promise<{ path: string, items: ReferenceItem[] } | undefined>}
  */
 export async function findReference() {
-  const conformance = process.env.CONFORMANCE_DIR ?? join(ROOT, "../shared/conformance");
-  const paths = [
-    join(conformance, "sentence-encoder/embeddings.json"),
-    join(ROOT, "test/fixtures/sentence-embeddings.json"),
-  ];
-  for (const path of paths) {
+  const { CONFORMANCE_DIR } = process.env;
+  const named = CONFORMANCE_DIR ? [join(CONFORMANCE_DIR, "sentence-encoder/embeddings.json")] : [];
+  for (const path of [...named, FIXTURE]) {
     const json = await readFile(path, "utf8").catch(() => undefined);
     if (json !== undefined) return { path, items: JSON.parse(json).items };
   }

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { RefTensor } from "../reference/rounding.ts";
 
@@ -25,7 +25,8 @@ export interface CaseFile {
 }
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const shared = process.env.CONFORMANCE_DIR ?? join(root, "../shared/conformance");
+/** The cases are no part of the project: they lie in a directory shared/conformance beside it, or where this says. */
+const shared = process.env.CONFORMANCE_DIR ?? join(dirname(root), "shared", "conformance");
 const committed = join(root, "test/fixtures/golden");
 
 export const onnxDirectory = join(shared, "onnx");
