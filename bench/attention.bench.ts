@@ -1,5 +1,6 @@
 import type { Runtime } from "wasm-attention";
-import { type AttentionCase, attentionCases, attentionOptions, decodeCases, skippingCases } from "./cases.ts";
+import { type AttentionCase, attentionCases, decodeCases, skippingCases } from "./cases.ts";
+import { attentionOptions } from "./facts.ts";
 import { type Candidate, type Context, runSuite } from "./suite.ts";
 
 /** Attention with many queries, then with one against a cache of keys, then where much is not seen. */

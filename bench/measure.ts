@@ -1,5 +1,6 @@
-import { bytes, type Case, flops } from "./cases.ts";
+import type { Case } from "./cases.ts";
 import type { Ceiling } from "./ceiling.ts";
+import { bytes, flops } from "./facts.ts";
 import { disagreement, median, quantile } from "./statistics.ts";
 import { type Burst, createStopwatch, type Effort, LONG_CALL_MS } from "./stopwatch.ts";
 

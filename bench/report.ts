@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
-import { bytes, type Case, flops, label } from "./cases.ts";
+import type { Case } from "./cases.ts";
+import { bytes, flops, label } from "./facts.ts";
 import type { Bound, Conclusion } from "./measure.ts";
 
 /** Titles and widths of a table. */

@@ -1,13 +1,15 @@
-// node bench/run.ts [peak|attention|backward|cache|gemm|softmax|calls ...] [--variant simd|relaxed] [--filter text] [--quick] [--json file]
+// node bench/run.ts [name ...] [--variant simd|relaxed] [--filter text] [--quick] [--json file]
 
 import { parseArgs } from "node:util";
 import type { Variant } from "wasm-attention";
 import { attentionBench } from "./attention.bench.ts";
-import { backwardBench } from "./backward.bench.ts";
-import { cacheBench } from "./cache.bench.ts";
+import { backwardBench } from "./attention-backward.bench.ts";
 import { callsBench } from "./calls.bench.ts";
 import { loadCeiling } from "./ceiling.ts";
 import { gemmBench } from "./gemm.bench.ts";
+import { cacheBench } from "./key-value-cache.bench.ts";
+import { layersBench } from "./layers.bench.ts";
+import { multiHeadBench } from "./multi-head-attention.bench.ts";
 import { peakBench } from "./peak.bench.ts";
 import { createReport, runFacts } from "./report.ts";
 import { createRuntimeSync } from "./runtime.ts";
@@ -21,6 +23,8 @@ const benches = {
   cache: cacheBench,
   gemm: gemmBench,
   softmax: softmaxBench,
+  "multi-head-attention": multiHeadBench,
+  layers: layersBench,
   calls: callsBench,
 };
 type BenchName = keyof typeof benches;

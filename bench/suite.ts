@@ -1,6 +1,7 @@
 import type { Runtime } from "wasm-attention";
-import { type Case, label, randomInputs } from "./cases.ts";
+import type { Case } from "./cases.ts";
 import type { Ceiling } from "./ceiling.ts";
+import { label, randomInputs } from "./facts.ts";
 import { measure } from "./measure.ts";
 import { addCase, caseColumns, type Report } from "./report.ts";
 import type { Effort } from "./stopwatch.ts";

@@ -1,17 +1,14 @@
+import { gelu } from "../test/reference/activation.ts";
 import { attention } from "../test/reference/attention.ts";
 import { attentionBackward } from "../test/reference/attention-backward.ts";
 import { matmul } from "../test/reference/matmul.ts";
+import { multiHeadAttention } from "../test/reference/multi-head-attention.ts";
+import { layerNorm, rmsNorm } from "../test/reference/norm.ts";
+import { rotaryEmbedding } from "../test/reference/rotary.ts";
 import { float32, float64, type Rounding } from "../test/reference/rounding.ts";
 import { softmaxRow } from "../test/reference/softmax.ts";
-import {
-  type AttentionCase,
-  attentionOptions,
-  type BackwardCase,
-  type Case,
-  label,
-  outputColumns,
-  outputRows,
-} from "./cases.ts";
+import type { AttentionCase, BackwardCase, Case, MultiHeadCase, RowsCase } from "./cases.ts";
+import { attentionOptions, label, outputColumns, outputRows } from "./facts.ts";
 
 /** Rows of the output that are computed anew; all of them where there are no more. */
 const SAMPLED_ROWS = 8;
@@ -99,6 +96,10 @@ function referenceRow(
         round,
       );
     }
+    case "multiHeadAttention":
+      return multiHeadRow(c, inputs, row, round);
+    default:
+      return rowOfRows(c, inputs, row, round);
   }
 }
 
@@ -151,4 +152,67 @@ function queryGradientRow(
   const { options, ...operands } = oneQuery(c, inputs, row);
   const dOut = rowOf(inputs[3] as Float32Array, row, c.headDim);
   return attentionBackward({ dOut, ...operands }, options, round).dQuery.data;
+}
+
+/** The rows share all projections of keys and values, so the whole is computed, once for each rounding. */
+const wholes = new WeakMap<readonly Float32Array[], Map<Rounding, ArrayLike<number>>>();
+
+function multiHeadRow(
+  c: MultiHeadCase,
+  inputs: readonly Float32Array[],
+  row: number,
+  round: Rounding,
+): ArrayLike<number> {
+  const known = wholes.get(inputs) ?? new Map<Rounding, ArrayLike<number>>();
+  wholes.set(inputs, known);
+  const whole = known.get(round) ?? wholeMultiHead(c, inputs, round);
+  known.set(round, whole);
+  return Array.from({ length: c.width }, (_, j) => whole[row * c.width + j] as number);
+}
+
+function wholeMultiHead(
+  { tokens, width, numHeads, weightLayout }: MultiHeadCase,
+  inputs: readonly Float32Array[],
+  round: Rounding,
+): ArrayLike<number> {
+  const [data, inProj, outProj] = inputs as [Float32Array, Float32Array, Float32Array];
+  const x = { data, shape: [tokens, width] };
+  /** The weight [outputs, inputs] of a projection whose outputs begin at `first` of `outputs`. */
+  const weightOf = (weights: Float32Array, outputs: number, first: number) => {
+    const at = (i: number, j: number) => (weightLayout === "oi" ? i * width + j : j * outputs + i);
+    const values = Array.from({ length: width * width }, (_, n) => {
+      return weights[at(first + Math.floor(n / width), n % width)] as number;
+    });
+    return { weight: { data: values, shape: [width, width] } };
+  };
+  const projections = {
+    qProj: weightOf(inProj, 3 * width, 0),
+    kProj: weightOf(inProj, 3 * width, width),
+    vProj: weightOf(inProj, 3 * width, 2 * width),
+    outProj: weightOf(outProj, width, 0),
+  };
+  return multiHeadAttention(x, x, x, { numHeads, numKvHeads: numHeads, ...projections }, round).data;
+}
+
+function rowOfRows(
+  c: RowsCase,
+  inputs: readonly Float32Array[],
+  row: number,
+  round: Rounding,
+): ArrayLike<number> {
+  const [data, second, third] = inputs as [Float32Array, Float32Array, Float32Array];
+  const x = rowOf(data, row, c.columns);
+  const shape = [c.columns];
+  switch (c.operation) {
+    case "layerNorm":
+      return layerNorm(x, { weight: { data: second, shape }, bias: { data: third, shape } }, round).out.data;
+    case "rmsNorm":
+      return rmsNorm(x, { weight: { data: second, shape } }, round).data;
+    case "gelu":
+      return gelu(x, "none", round).data;
+    case "rotaryEmbedding": {
+      const [cos, sin] = [rowOf(second, row, c.columns / 2), rowOf(third, row, c.columns / 2)];
+      return rotaryEmbedding(x, cos, sin, {}, round).data;
+    }
+  }
 }

@@ -1,6 +1,6 @@
 // One peer in a process of its own, driven by peer-process.ts: node child.ts NAME
 
-import { randomInputs } from "../cases.ts";
+import { randomInputs } from "../facts.ts";
 import { createStopwatch, type Stopwatch } from "../stopwatch.ts";
 import { verify } from "../verify.ts";
 import type { Operation, Peer } from "./peer.ts";

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { AttentionCase, Case } from "../cases.ts";
+import type { AttentionCase, ComparedCase } from "../cases.ts";
 
 /** Short texts to turn into embeddings, one after the other in each call. */
 export interface SentencesCase {
@@ -7,7 +7,7 @@ export interface SentencesCase {
   readonly texts: readonly string[];
 }
 
-export type Work = Case | SentencesCase;
+export type Work = ComparedCase | SentencesCase;
 
 /**
  * Where the operands are: copied = typed arrays go in and come out in every call, as a user pays for it;

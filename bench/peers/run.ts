@@ -1,8 +1,9 @@
 // node bench/peers/run.ts [attention|matmul|softmax ...] [--only adapter,adapter] [--filter text] [--resident] [--quick] [--json file]
 
 import { parseArgs } from "node:util";
-import { type Case, comparedCases, label } from "../cases.ts";
+import { type ComparedCase, comparedCases } from "../cases.ts";
 import { loadCeiling } from "../ceiling.ts";
+import { label } from "../facts.ts";
 import { probeBound } from "../measure.ts";
 import { type Columns, createReport, duration, percent, rateOf, runFacts } from "../report.ts";
 import { quick, thorough } from "../stopwatch.ts";
@@ -82,7 +83,7 @@ function oursIn(outcomes: readonly Outcome[]): number | undefined {
 }
 
 /** Error is a multiple of that of plain float32 loops; share is of the ceiling, as in the other benches. */
-function cells(c: Case, { peer, failure, preparation, result }: Outcome, ours?: number): string[] {
+function cells(c: ComparedCase, { peer, failure, preparation, result }: Outcome, ours?: number): string[] {
   if (!result) return [peer, `fails: ${failure?.split("\n")[0]}`];
   const { timing, bound, share, isNoisy } = result;
   return [

@@ -1,5 +1,6 @@
 import type { ResidentTensor, Runtime } from "wasm-attention";
-import { type BackwardCase, backwardCases, label } from "./cases.ts";
+import { type BackwardCase, backwardCases } from "./cases.ts";
+import { label } from "./facts.ts";
 import { type Candidate, type Context, runSuite } from "./suite.ts";
 
 /** The gradients of attention, given the output and the log-sum-exp of the forward. */
