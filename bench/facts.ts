@@ -65,14 +65,20 @@ export function inputLengths(c: Case): number[] {
   }
 }
 
-/** Operands of a case: standard normal, keys and values as they are stored, and the same in every run and process. */
+/** Operands of a case, the same in every run and process: standard normal, or what follows from them as the case asks. */
 export function randomInputs(c: Case): Float32Array[] {
-  const isHalf = c.operation === "attention" && c.kvDtype === "float16";
-  const factor = c.operation === "attention" && c.isSubnormal ? 2e-5 : 1;
   return inputLengths(c).map((length, operand) => {
     const data = Float32Array.from({ length }, normal(operand + 1));
-    return isHalf && operand > 0 ? data.map((x) => roundHalf(x * factor)) : data;
+    return operand === 0 ? data : data.map(finisher(c));
   });
+}
+
+/** What is made of the numbers of all operands but the first. */
+function finisher(c: Case): (x: number) => number {
+  // Weights that keep the variance of what they multiply, or no softmax would have more than one weight.
+  if (c.operation === "multiHeadAttention") return (x) => x / Math.sqrt(c.width);
+  if (c.operation !== "attention" || c.kvDtype === "float32") return (x) => x;
+  return c.isSubnormal ? (x) => roundHalf(2e-5 * x) : roundHalf;
 }
 
 export function outputRows(c: Case): number {
