@@ -62,6 +62,16 @@ describeVariants("scaledDotProductAttentionBackward", (runtime, variant) => {
     }
   });
 
+  it("gives sinks of any size their gradient from the rows there are", () => {
+    for (const lq of [1, 3, 9]) {
+      const tensors = qkv(1, 2, 1, lq, 10, 4, 4);
+      for (const sink of [-1e4, -100, 90, 100, 1e4, 3e38, -Infinity]) {
+        const options = { sinks: { data: Float32Array.of(sink, 0.5), shape: [2] } };
+        expectGradients(runtime, tensors, options, upstream(runtime, tensors, options, 5));
+      }
+    }
+  });
+
   it("gives masked keys and dead rows exactly 0, and takes nothing from them", () => {
     fc.assert(
       fc.property(fullProblem(), fc.constantFrom(NaN, Infinity, -Infinity), (problem, bad) => {
