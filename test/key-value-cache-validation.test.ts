@@ -72,7 +72,7 @@ describe("KeyValueCache refuses", () => {
       "rank",
       () => cache.append(zeros(4), zeros(4)),
       RangeError,
-      /append: key\.shape must be \[1, 2, 0, 4\], got \[4\]/,
+      /append: key\.shape must be \[1, 2, newTokens, 4\], got \[4\]/,
     ],
     [
       "float64",
@@ -120,7 +120,7 @@ describe("KeyValueCache refuses", () => {
       "truncate up",
       () => cache.truncate(7),
       RangeError,
-      /truncate: length must be an integer from 0 to the 6 tokens seen, got 7/,
+      /truncate: length must be an integer from 0 to 6, got 7/,
     ],
     [
       "truncate to text",

@@ -58,7 +58,7 @@ itRefuses(runtime, [
   [
     "half a key",
     () => attend({}, { nonpad_kv_seqlen: lengths(1, 0.5) }),
-    TypeError,
+    RangeError,
     /nonpad_kv_seqlen.data must hold integers, got 0.5 at 1/,
   ],
   [
