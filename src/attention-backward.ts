@@ -26,6 +26,7 @@ const OPTIONS: ReadonlySet<keyof AttentionBackwardInputs> = new Set([
   "out",
   "lse",
   ...SCORE_OPTIONS,
+  "returnLse",
   "returnDAttnMask",
   "returnDSinks",
 ]);
@@ -50,6 +51,12 @@ interface Results {
 }
 
 function readResults(core: Core, given: AttentionBackwardInputs, inputs: Inputs): Results {
+  if (given.lse === undefined || (given.returnLse !== undefined && given.returnLse !== true)) {
+    throw new TypeError(
+      `${FN}: lse must be that of the forward, which gives it with returnLse: true, got lse ${describe(given.lse)}` +
+        `, returnLse ${describe(given.returnLse)}`,
+    );
+  }
   return {
     out: readLike(core, "out", given.out, outShape(inputs)),
     lse: readLike(core, "lse", given.lse, lseShape(inputs)),

@@ -30,6 +30,7 @@ export type {
   MergeAttentionFunction,
   MultiHeadAttentionFunction,
   Operations,
+  ResidentMultiHeadAttentionOptions,
   RmsNormFunction,
   RotaryFunction,
   RotaryTablesFunction,
@@ -73,6 +74,6 @@ export type {
   ProjectionWeights,
   WeightLayout,
 } from "./types/multi-head-attention.ts";
-export type { RuntimeInfo, RuntimeOptions, Variant } from "./types/runtime.ts";
+export type { RuntimeInfo, RuntimeOptions, Variant, WasmModule } from "./types/runtime.ts";
 export type { LogSumExpOptions, SoftmaxOptions } from "./types/softmax.ts";
 export type { Layout, Shape, Tensor, TensorLike } from "./types/tensor.ts";

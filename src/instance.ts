@@ -1,9 +1,10 @@
 // Instantiation, through @assemblyscript/loader, in this file alone.
 import { instantiate, instantiateSync } from "@assemblyscript/loader";
+import type { WasmModule } from "./types/runtime.ts";
 
 /** The kernels and constants that assembly/index.ts exports; its header states the rules. */
 export interface Kernels {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: { readonly buffer: ArrayBufferLike; grow(pages: number): number };
   heapBase(): number;
   exp(x: number, y: number, begin: number, end: number): void;
   scale(alpha: number, x: number, y: number, begin: number, end: number): void;
@@ -188,7 +189,7 @@ export interface Kernels {
 }
 
 /** What a runtime can be made from. */
-export type ModuleSource = WebAssembly.Module | Uint8Array | ArrayBuffer;
+export type ModuleSource = WasmModule | Uint8Array | ArrayBuffer;
 
 /** Counts the changes of the export list and of what its parts mean; assembly/index.ts has the same. */
 const ABI = 1;

@@ -53,6 +53,8 @@ export class KeyValueCache implements Disposable {
   #first = 0;
   #length = 0;
   #disposed = false;
+  /** Counts what moves or rewrites the storage. */
+  #changes = 0;
 
   /** @internal Use keyValueCache of a runtime, or the free function. */
   constructor(core: Core, given: KeyValueCacheOptions) {
@@ -98,10 +100,12 @@ export class KeyValueCache implements Disposable {
     const { headDim, valueDim } = this.#storage.shape;
     const k = readOperand(this.#core, APPEND, "key", key);
     const v = readOperand(this.#core, APPEND, "value", value);
+    this.#checkUsable(APPEND); // a getter may have disposed it
     const rows = k.shape.length === 4 ? k.shape[this.layout === "blhd" ? 1 : 2]! : "newTokens";
     this.#checkShape("key", k, rows, headDim);
     this.#checkShape("value", v, rows, valueDim);
     if (typeof rows === "string" || rows === 0) return;
+    this.#changes++;
     this.#makeRoom(rows, this.#storage.stagedBytes(k, v));
     const end = this.#length + rows;
     const first = Math.max(this.#first, end - this.capacity);
@@ -136,6 +140,7 @@ export class KeyValueCache implements Disposable {
         `${TRUNCATE}: the window of position ${length} must be stored, from key ${needed} on, got keys from ${this.#first} on`,
       );
     }
+    this.#changes++;
     this.#length = length;
     if (length === 0) this.#first = 0;
     this.#storage.truncate(length);
@@ -154,6 +159,7 @@ export class KeyValueCache implements Disposable {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    this.#changes++;
     this.#storage.free();
   }
 
@@ -215,6 +221,7 @@ export class KeyValueCache implements Disposable {
   #attend(query: TensorLike, given: CacheAttentionOptions): Tensor | AttentionWithLse {
     this.#checkUsable(ATTEND);
     const q = readOperand(this.#core, ATTEND, "query", query);
+    this.#checkUsable(ATTEND); // a getter may have disposed it
     if (q.shape.length !== 4) {
       const form = this.layout === "blhd" ? "length, heads" : "heads, length";
       throw new RangeError(
@@ -254,16 +261,24 @@ export class KeyValueCache implements Disposable {
     const firstKey = Math.max(0, this.#length - lq - this.#left);
     if (firstKey < this.#first && lq > 0) {
       throw new RangeError(
-        `${ATTEND}: the window of the first query must be stored, from key ${firstKey} on, got keys from ${this.#first} on: ` +
+        `${ATTEND}: the window of the first of ${lq} queries must be stored, from key ${firstKey} on, got keys from ${this.#first} on: ` +
           "attend no more queries than were last appended at once",
       );
     }
     return firstKey;
   }
 
-  /** The stored rows as an operand of attention. */
+  /** The stored rows as an operand of attention, gone as soon as they move. */
   #operand(address: number, width: number, bytes: number): Operand {
+    const now = this.#changes;
+    const changes = () => this.#changes;
+    const owner = {
+      get disposed() {
+        return changes() !== now;
+      },
+    };
     return {
+      owner,
       data: EMPTY,
       shape: this.#shapeOf(this.#length, width),
       size: Math.ceil(bytes / 4),

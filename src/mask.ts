@@ -1,7 +1,15 @@
 // The attnMask option: its type, its shape against [...batch, heads, queryLength, keyLength], its strides.
 import { blockBytes } from "./memory.ts";
 import { describe, showShape, sizeOf } from "./shapes.ts";
-import { type Core, checkLength, type Operand, ResidentTensor, readOperand, readShape } from "./tensor.ts";
+import {
+  type Core,
+  checkLength,
+  liveAddressOf,
+  type Operand,
+  ResidentTensor,
+  readOperand,
+  readShape,
+} from "./tensor.ts";
 import type { BooleanData, MaskLike } from "./types/attention.ts";
 import type { Shape, TensorLike } from "./types/tensor.ts";
 
@@ -75,7 +83,9 @@ export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape):
     const bytes = asBoolean(fn, mask.data);
     if (bytes !== undefined) {
       checkLength(fn, "attnMask", bytes.length, shape, isByteArray(bytes) ? bytes.buffer : undefined);
-      const byteAddress = ArrayBuffer.isView(bytes) ? core.memory.addressOf(bytes as Uint8Array) : -1;
+      const byteAddress = ArrayBuffer.isView(bytes)
+        ? liveAddressOf(core, fn, "attnMask", bytes as Uint8Array)
+        : -1;
       return {
         additive: undefined,
         bytes,

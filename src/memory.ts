@@ -3,6 +3,7 @@
 // Not the allocator of the AssemblyScript runtime, whose growth doubles the memory and traps at the end of it: here the
 // size of the next growth is known before it happens, so a limit is an error with both numbers and nothing is lost.
 import type { Kernels } from "./instance.ts";
+import { showShape } from "./shapes.ts";
 import type { Operand } from "./tensor.ts";
 
 /** Blocks start and end on cache lines. */
@@ -25,7 +26,7 @@ export class LinearMemory {
   i32!: Int32Array;
   u8!: Uint8Array;
 
-  readonly #memory: WebAssembly.Memory;
+  readonly #memory: Kernels["memory"];
   readonly #maxBytes: number;
   /** Free blocks in address order: starts and sizes. Neighbours never touch: they are merged. */
   readonly #starts: number[] = [];
@@ -136,8 +137,17 @@ export class LinearMemory {
     return this.f32.subarray(address >>> 2, (address >>> 2) + size);
   }
 
-  /** Bytes that a call must reserve for an operand: none if it lives here. */
+  /**
+   * Bytes that a call must reserve for an operand: none if it lives here. Asked once all arguments are read, so here it
+   * shows if a getter of a later one has disposed or detached it.
+   */
   stagedBytes(operand: Operand): number {
+    if (operand.owner?.disposed || (operand.address < 0 && operand.data.length !== operand.size)) {
+      throw new TypeError(
+        `wasm-attention: an operand of shape ${showShape(operand.shape)} was disposed, changed or detached while the ` +
+          "call read its other arguments",
+      );
+    }
     return operand.address < 0 ? blockBytes(operand.size * 4) : 0;
   }
 

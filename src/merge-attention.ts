@@ -1,6 +1,6 @@
 // mergeAttention: partial results over disjoint keys to the result over all of them, by their log-sum-exp.
 
-import { makeResults } from "./result.ts";
+import { makeResults, reserve } from "./result.ts";
 import { describe, NONE, readLayout, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, readOperand } from "./tensor.ts";
 import type { AttentionPart, AttentionWithLse, MergeAttentionOptions } from "./types/attention.ts";
@@ -125,7 +125,9 @@ export function mergeAttention(
 /** The same tensors in Wasm memory. */
 function toResident(core: Core, tensors: readonly Tensor[]): Tensor[] {
   const shapes = tensors.map(({ shape }) => shape);
-  return makeResults(core, FN, shapes, true).map((result, i) => {
+  const results = makeResults(core, FN, shapes, true);
+  reserve(core, FN, 0, results);
+  return results.map((result, i) => {
     const address = result.stage();
     core.memory.floatsAt(address, result.size).set(tensors[i]!.data);
     return result.finish(address);

@@ -104,15 +104,16 @@ export interface AttendFunction {
   (query: T, options?: CacheAttentionOptions): Tensor | AttentionWithLse;
 }
 
-type ResidentProjections = {
-  readonly [Name in keyof ProjectionWeights]: R | Extract<ProjectionWeights[Name], undefined>;
-};
 type HeadsOptions = MultiHeadAttentionOptions;
+/** Options of multiHeadAttention whose weights and biases are all resident: of resident operands so is the result. */
+export type ResidentMultiHeadAttentionOptions = HeadsOptions & {
+  readonly [Name in keyof ProjectionWeights]: R | Extract<ProjectionWeights[Name], undefined>;
+} & Fresh;
 
 /** Type of multiHeadAttention: of one tensor, self-attention, or of query, key and value. */
 export interface MultiHeadAttentionFunction {
   <Out extends Tensor>(x: T, options: HeadsOptions & Into<Out>): Out;
-  (x: R, options: HeadsOptions & ResidentProjections & Fresh): R;
+  (x: R, options: ResidentMultiHeadAttentionOptions): R;
   (x: T, options: HeadsOptions): Tensor;
   <Out extends Tensor>(
     query: T,
@@ -120,12 +121,7 @@ export interface MultiHeadAttentionFunction {
     value: T | undefined,
     options: HeadsOptions & Into<Out>,
   ): Out;
-  (
-    query: R,
-    key: R | undefined,
-    value: R | undefined,
-    options: HeadsOptions & ResidentProjections & Fresh,
-  ): R;
+  (query: R, key: R | undefined, value: R | undefined, options: ResidentMultiHeadAttentionOptions): R;
   (query: T, key: T | undefined, value: T | undefined, options: HeadsOptions): Tensor;
 }
 

@@ -11,7 +11,9 @@ export class Result {
   readonly #core: Core;
   readonly #out: Operand | undefined;
   readonly #given: TensorLike | undefined;
-  readonly #tensor: ResidentTensor | undefined;
+  readonly #fn: string;
+  readonly #isResident: boolean;
+  #tensor: ResidentTensor | undefined;
 
   /**
    * `out` (checked) and `given` (as it came) are the caller's own; without them the result is a new resident tensor
@@ -30,26 +32,30 @@ export class Result {
     this.#core = core;
     this.#out = out;
     this.#given = given;
-    this.#tensor = out === undefined && resident ? allocateTensor(core.memory, fn, shape) : undefined;
+    this.#fn = fn;
+    this.#isResident = out === undefined && resident;
   }
 
-  /** Where the result is written if it does not pass through the arena, else -1. */
-  get #address(): number {
-    return this.#tensor?.addressIn(this.#core.memory) ?? this.#out?.address ?? -1;
+  /** Takes the block of a new resident tensor: when all that comes in has been read, so that nothing is left behind. */
+  allocate(): void {
+    if (this.#isResident) this.#tensor ??= allocateTensor(this.#core.memory, this.#fn, this.shape);
   }
 
   /** Bytes of arena it needs. */
   get stagedBytes(): number {
-    return this.#address < 0 ? blockBytes(this.size * 4) : 0;
+    if (this.#isResident) return 0;
+    return this.#out === undefined ? blockBytes(this.size * 4) : this.#core.memory.stagedBytes(this.#out);
   }
 
   /** Address for the kernel to write to. */
   stage(): number {
-    return this.#address < 0 ? this.#core.memory.stage(this.size * 4) : this.#address;
+    const address = this.#tensor?.addressIn(this.#core.memory) ?? this.#out?.address ?? -1;
+    return address < 0 ? this.#core.memory.stage(this.size * 4) : address;
   }
 
   /** What the caller gets, once the kernel has written to `pointer`. */
   finish(pointer: number): Tensor {
+    this.allocate(); // an empty result has passed no reserve
     if (this.#tensor !== undefined) return this.#tensor;
     const { memory } = this.#core;
     if (this.#out === undefined) return { data: memory.copyOut(pointer, this.size), shape: this.shape };
@@ -69,10 +75,7 @@ export class Result {
   }
 }
 
-/**
- * A result for each shape, which becomes its own, or none at all. The first goes to `out` (checked) where there is one,
- * `given` as it came.
- */
+/** A result for each shape, which becomes its own. The first goes to `out` (checked) where there is one, `given` as it came. */
 export function makeResults(
   core: Core,
   fn: string,
@@ -81,21 +84,13 @@ export function makeResults(
   out?: Operand,
   given?: TensorLike,
 ): Result[] {
-  const results: Result[] = [];
-  try {
-    for (let i = 0; i < shapes.length; i++) {
-      results.push(new Result(core, fn, shapes[i]!, i > 0 ? undefined : out, given, resident));
-    }
-  } catch (error) {
-    for (const result of results) result.abandon();
-    throw error;
-  }
-  return results;
+  return shapes.map((shape, i) => new Result(core, fn, shape, i > 0 ? undefined : out, given, resident));
 }
 
-/** Reserves the arena for a call; if that fails, gives back the results allocated before it. */
+/** Reserves the blocks of the results and the arena for a call, or nothing at all. */
 export function reserve(core: Core, fn: string, bytes: number, results: readonly Result[]): void {
   try {
+    for (const result of results) result.allocate();
     core.memory.reserve(bytes, fn);
   } catch (error) {
     for (const result of results) result.abandon();

@@ -36,11 +36,12 @@ export function refuseNumber(fn: string, name: string, kind: string, value: unkn
   );
 }
 
-/** Throws unless every axis is an integer from 0 to MAX_AXIS. */
-export function checkShape(fn: string, name: string, shape: unknown): asserts shape is Shape {
+/** A copy of a shape, or an error unless every axis is an integer from 0 to MAX_AXIS. */
+export function copyShape(fn: string, name: string, shape: unknown): number[] {
   if (!Array.isArray(shape)) {
     throw new TypeError(`${fn}: ${name}.shape must be an array of axis lengths, got ${describe(shape)}`);
   }
+  const copy: number[] = [];
   for (let i = 0; i < shape.length; i++) {
     const length: unknown = shape[i];
     if (!Number.isInteger(length) || (length as number) < 0) {
@@ -53,7 +54,9 @@ export function checkShape(fn: string, name: string, shape: unknown): asserts sh
         `${fn}: ${name}.shape[${i}] is ${String(length)}, more than the longest axis ${MAX_AXIS}`,
       );
     }
+    copy.push(length as number);
   }
+  return copy;
 }
 
 /** Non-negative axis number, or an error that names the rank. */
@@ -73,6 +76,7 @@ export function normalizeAxis(fn: string, axis: unknown, rank: number, name = "x
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "bigint") return `${value}n`;
   if (Array.isArray(value)) return value.length > 8 ? `an array of ${value.length}` : showShape(value);
   if (typeof value === "object") {
     const tag = Object.prototype.toString.call(value).slice(8, -1);
@@ -84,6 +88,16 @@ export function describe(value: unknown): string {
 
 /** The options where none are given. */
 export const NONE: Readonly<Record<string, never>> = Object.freeze({});
+
+/** Says what is wrong with an option that is not known: a tensor in the place of options, a name of PyTorch's, another. */
+function refuseOption(fn: string, key: string, given: object, known: ReadonlySet<PropertyKey>): never {
+  if (ArrayBuffer.isView((given as { data?: unknown }).data) || ArrayBuffer.isView(given)) {
+    throw new TypeError(`${fn}: options must be an object of options, got a tensor: name it, as one of them`);
+  }
+  const name = key.replace(/[._]+(\w)/g, (_, letter: string) => letter.toUpperCase());
+  const hint = known.has(name) ? `did you mean ${name}?` : `this version knows ${[...known].join(", ")}`;
+  throw new TypeError(`${fn}: unknown option "${key}"; ${hint}`);
+}
 
 /**
  * The options, each read once into an object of our own: a getter cannot change one after it was checked, nor call back
@@ -100,9 +114,7 @@ export function readOptions<O extends object>(fn: string, options: O, names: Rea
   const keys = Object.keys(given);
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i]!;
-    if (!known.has(key)) {
-      throw new TypeError(`${fn}: unknown option "${key}"; this version knows ${[...known].join(", ")}`);
-    }
+    if (!known.has(key)) refuseOption(fn, key, given, known);
     read[key] = given[key];
   }
   const prototype: unknown = Object.getPrototypeOf(given);

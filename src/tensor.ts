@@ -2,7 +2,7 @@
 // Tensors: what comes in, checked into operands, and tensors that live in Wasm memory.
 import type { Kernels } from "./instance.ts";
 import type { LinearMemory } from "./memory.ts";
-import { checkShape, describe, sameShape, showShape, sizeOf } from "./shapes.ts";
+import { copyShape, describe, sameShape, showShape, sizeOf } from "./shapes.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
 /** What every operation works with: the kernels of one instance and their memory. */
@@ -20,6 +20,8 @@ export interface Operand {
   readonly address: number;
   /** Whether it is a resident tensor of this runtime. */
   readonly resident: boolean;
+  /** What it belongs to, if that can be disposed. */
+  readonly owner?: { readonly disposed: boolean } | undefined;
 }
 
 const EMPTY = new Float32Array(0);
@@ -100,7 +102,7 @@ function checkFloat32(fn: string, name: string, data: unknown): asserts data is 
   throw new TypeError(`${fn}: ${name}.data must be a Float32Array, got ${kind}${hint}`);
 }
 
-/** The shape of a tensor-like value: `shape`, or `dims` where there is none. */
+/** The shape of a tensor-like value, `shape` or `dims` where there is none: a copy, each length read once. */
 export function readShape(fn: string, name: string, value: unknown): Shape {
   if (typeof value !== "object" || value === null) {
     throw new TypeError(`${fn}: ${name} must be a tensor { data, shape }, got ${describe(value)}`);
@@ -112,8 +114,7 @@ export function readShape(fn: string, name: string, value: unknown): Shape {
       `${fn}: ${name} must be a tensor { data, shape }, got ${describe(value)} without a shape`,
     );
   }
-  checkShape(fn, name, found);
-  return found;
+  return copyShape(fn, name, found);
 }
 
 /** Throws unless `length` elements fill the shape; tells a detached buffer from a wrong length. */
@@ -135,6 +136,22 @@ export function checkLength(
   );
 }
 
+/** Address of data that is a view of this Wasm memory, or -1; throws where the tensor it was of is disposed. */
+export function liveAddressOf(
+  { memory }: Core,
+  fn: string,
+  name: string,
+  data: Float32Array | Uint8Array,
+): number {
+  const address = memory.addressOf(data);
+  if (address >= 0 && data.length > 0 && !memory.isInUse(address, data.byteLength)) {
+    throw new TypeError(
+      `${fn}: ${name}.data is a view of Wasm memory that belongs to no tensor; the one it was of is disposed`,
+    );
+  }
+  return address;
+}
+
 /** Checks one operand: a tensor-like value with its data, or a resident tensor that is not disposed. */
 export function readOperand(core: Core, fn: string, name: string, value: TensorLike): Operand {
   if (value instanceof ResidentTensor) {
@@ -142,23 +159,19 @@ export function readOperand(core: Core, fn: string, name: string, value: TensorL
       throw new TypeError(
         `${fn}: ${name} is a resident tensor of shape ${showShape(value.shape)} that was disposed`,
       );
-    const { shape, size } = value;
+    const { size } = value;
+    const shape = value.shape.slice();
     checkLength(fn, name, size, shape); // the shape is the caller's to read, and an array can be written to
     const address = value.addressIn(core.memory);
     const resident = address >= 0;
-    return { data: resident ? EMPTY : value.data, shape, size, address, resident };
+    return { data: resident ? EMPTY : value.data, shape, size, address, resident, owner: value };
   }
   const shape = readShape(fn, name, value);
   const data: unknown = value.data;
   checkFloat32(fn, name, data);
   checkLength(fn, name, data.length, shape, data.buffer);
-  const address = core.memory.addressOf(data);
-  if (address >= 0 && data.length > 0 && !core.memory.isInUse(address, data.byteLength)) {
-    throw new TypeError(
-      `${fn}: ${name}.data is a view of Wasm memory that belongs to no tensor; the one it was of is disposed`,
-    );
-  }
-  return { data, shape, size: data.length, address, resident: false };
+  const address = liveAddressOf(core, fn, name, data);
+  return { data, shape, size: data.length, address, resident: false, owner: undefined };
 }
 
 /** Checks the `out` option against the shape of the result. */
@@ -200,14 +213,14 @@ export function allocateTensor(memory: LinearMemory, fn: string, shape: Shape): 
 }
 
 /** A new resident tensor, filled from `data` or with zeros. */
-export function createTensor(core: Core, shape: Shape, data?: Float32Array): ResidentTensor {
+export function createTensor(core: Core, given: Shape, data?: Float32Array): ResidentTensor {
   const fn = "tensor";
-  checkShape(fn, "tensor", shape);
+  const shape = copyShape(fn, "tensor", given);
   if (data !== undefined) {
     checkFloat32(fn, "tensor", data);
     checkLength(fn, "tensor", data.length, shape, data.buffer);
   }
-  const address = data === undefined ? -1 : core.memory.addressOf(data);
+  const address = data === undefined ? -1 : liveAddressOf(core, fn, "tensor", data);
   const tensor = allocateTensor(core.memory, fn, shape);
   const { f32 } = core.memory;
   const start = tensor.addressIn(core.memory) >>> 2;

@@ -23,7 +23,9 @@ const missing = Object.keys(inputs).map(
     () => differentiate({ [name]: undefined }),
     TypeError,
     new RegExp(
-      `^scaledDotProductAttentionBackward: ${name} must be a tensor \\{ data, shape \\}, got undefined`,
+      name === "lse"
+        ? "lse must be that of the forward, which gives it with returnLse: true, got lse undefined"
+        : `^scaledDotProductAttentionBackward: ${name} must be a tensor \\{ data, shape \\}, got undefined`,
     ),
   ],
 );
@@ -93,10 +95,10 @@ const options: WrongCall[] = [
     /scaledDotProductAttentionBackward: unknown option "returnDBias"; this version knows dOut, dLse, query, /,
   ],
   [
-    "an option of the forward alone",
-    () => differentiate({ returnLse: true }),
+    "a forward that returned no lse",
+    () => differentiate({ returnLse: false }),
     TypeError,
-    /scaledDotProductAttentionBackward: unknown option "returnLse"/,
+    /scaledDotProductAttentionBackward: lse must be that of the forward.* returnLse false/,
   ],
   [
     "returnDSinks without sinks",
@@ -141,6 +143,14 @@ const options: WrongCall[] = [
     /scaledDotProductAttentionBackward: headDim of key must be that of query, got 7 and 6/,
   ],
 ];
+
+it("takes the options of the forward as they are", () => {
+  const options = { isCausal: true, returnLse: true, dropoutP: 0.2, seed: 4 } as const;
+  const [query, key, value] = [inputs.query, inputs.key, inputs.value];
+  const forward = runtime.scaledDotProductAttention(query, key, value, options);
+  const given = { dOut: inputs.dOut, query, key, value, ...forward, ...options };
+  expect(runtime.scaledDotProductAttentionBackward(given).dQuery.shape).toEqual(query.shape);
+});
 
 describe("scaledDotProductAttentionBackward refuses", () => {
   itRefuses(runtime, [...missing, ...results, ...options]);

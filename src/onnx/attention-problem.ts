@@ -197,7 +197,11 @@ export function readProblem(call: Call): Problem {
     k: pastKey ? concatLengths(pastKey, first(k)) : k,
     v: pastValue ? concatLengths(pastValue, first(v)) : v,
     hasPast,
-    mask: readMask(call, [batch, heads, lq, keys], lengths ? Math.max(0, ...lengths) : 0),
+    mask: readMask(
+      call,
+      [batch, heads, lq, keys],
+      lengths ? lengths.reduce((most, n) => Math.max(most, n), 0) : 0,
+    ),
     offsets: lengths ? lengths.map((n) => n - lq) : new Int32Array(batch).fill(past),
     lengths,
     isCausal: readBit(call, "is_causal", 0),

@@ -76,6 +76,8 @@ export interface AttentionBackwardInputs extends Omit<AttentionOptions, "returnL
   readonly out: TensorLike;
   /** The log-sum-exp of the forward call (`returnLse: true`). */
   readonly lse: TensorLike;
+  /** True as in the forward call, whose options may go in as they are: without it there is no lse. */
+  readonly returnLse?: boolean | undefined;
   /** Return the gradient of an additive attnMask, of its shape. Default false. */
   readonly returnDAttnMask?: boolean | undefined;
   /** Return the gradient of the sinks. Default false. */
