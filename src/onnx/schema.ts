@@ -68,7 +68,8 @@ function readNames(
   const read: Record<string, unknown> = {};
   for (const name of known) {
     const value = (given as Record<string, unknown>)[name];
-    if (value !== undefined) read[name] = value;
+    // null is how many hold an optional input that a node leaves out
+    if (value !== undefined && !(kind === "input" && value === null)) read[name] = value;
   }
   return read;
 }

@@ -146,6 +146,22 @@ describe("ONNX attention, outputs", () => {
     expect(Object.keys(attention({}, { Q, K, V, ...past }, { outputs: [] }))).toEqual(["Y"]);
   });
 
+  it("takes null for an optional input that is left out", () => {
+    const none = { attn_mask: null, past_key: null, past_value: null, nonpad_kv_seqlen: null };
+    const given = { Q, K, V, ...none } as unknown as Parameters<typeof attention>[1];
+    expectSame(attention({}, given).Y, attention({}, { Q, K, V }).Y);
+    expect(() => attention({}, { ...given, K: null } as never)).toThrow(
+      /input K is required by Attention-25/,
+    );
+  });
+
+  it("takes key lengths of more batch entries than a call has arguments", () => {
+    const batch = 150_000;
+    const one = zeros(batch, 1, 1, 1);
+    const nonpad_kv_seqlen = { data: new Int32Array(batch).fill(1), shape: [batch] };
+    expect(attention({}, { Q: one, K: one, V: one, nonpad_kv_seqlen }).Y.shape).toEqual([batch, 1, 1, 1]);
+  });
+
   it("gives K and V as present without a past, in memory of their own", () => {
     const outputs = ["present_key", "present_value"] as const;
     const { present_key, present_value } = attention({}, { Q, K, V }, { outputs });
