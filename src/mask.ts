@@ -39,7 +39,8 @@ function asBoolean(fn: string, data: unknown): BooleanData | undefined {
   const wrong = data.findIndex((value) => typeof value !== "boolean");
   if (wrong >= 0) {
     throw new TypeError(
-      `${fn}: attnMask.data as an array must hold true and false only, got ${describe(data[wrong])} at ${wrong}`,
+      `${fn}: attnMask.data as an array must hold true and false only, got ${describe(data[wrong])} at ${wrong}; ` +
+        "numbers take a Uint8Array (non-zero = attend) or a Float32Array (added to the scores)",
     );
   }
   return data as boolean[];

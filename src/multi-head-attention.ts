@@ -236,6 +236,12 @@ type Others =
 /** Of (query, options) or (query, key, value, options). */
 export function multiHeadAttention(core: Core, query: TensorLike, others: Others): Tensor {
   const [key, value, given] = others.length === 1 ? [undefined, undefined, others[0]] : others;
+  if (given === undefined) {
+    throw new TypeError(
+      `${FN}: arguments must be (x, options) or (query, key, value, options), key and value undefined where they are ` +
+        `the one before, got ${others.length + 1} without options`,
+    );
+  }
   const options = readOptions(FN, given, OPTIONS);
   const problem = readProblem(core, query, key, value, options);
   const operands = operandsOf(problem);

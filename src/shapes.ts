@@ -41,12 +41,12 @@ export function copyShape(fn: string, name: string, shape: unknown): number[] {
   if (!Array.isArray(shape)) {
     throw new TypeError(`${fn}: ${name}.shape must be an array of axis lengths, got ${describe(shape)}`);
   }
-  const copy: number[] = [];
-  for (let i = 0; i < shape.length; i++) {
-    const length: unknown = shape[i];
+  const copy = shape.slice() as unknown[];
+  for (let i = 0; i < copy.length; i++) {
+    const length = copy[i];
     if (!Number.isInteger(length) || (length as number) < 0) {
       throw new (typeof length === "number" ? RangeError : TypeError)(
-        `${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(shape)}`,
+        `${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(copy as Shape)}`,
       );
     }
     if ((length as number) > MAX_AXIS) {
@@ -54,9 +54,8 @@ export function copyShape(fn: string, name: string, shape: unknown): number[] {
         `${fn}: ${name}.shape[${i}] is ${String(length)}, more than the longest axis ${MAX_AXIS}`,
       );
     }
-    copy.push(length as number);
   }
-  return copy;
+  return copy as number[];
 }
 
 /** Non-negative axis number, or an error that names the rank. */
@@ -81,7 +80,7 @@ export function describe(value: unknown): string {
   if (typeof value === "object") {
     const tag = Object.prototype.toString.call(value).slice(8, -1);
     if (tag === "Object") return `an object with keys ${showShape(Object.keys(value) as never)}`;
-    return `${/^[AEIOU]/.test(tag) ? "an" : "a"} ${tag}`;
+    return `${/^[AEIO]/.test(tag) ? "an" : "a"} ${tag}`; // a Uint8Array
   }
   return typeof value === "function" ? "a function" : String(value);
 }

@@ -26,7 +26,7 @@ const wrong: WrongCall[] = [
     "no options",
     () => attend(undefined as never),
     TypeError,
-    /multiHeadAttention: options must be an object/,
+    /multiHeadAttention: arguments must be \(x, options\) or .* got \d without options/,
   ],
   [
     "unknown option",

@@ -126,7 +126,7 @@ itRefuses(runtime, [
     "uint16 that is no float16",
     () => attend({}, { Q: { data: new Uint16Array(192), shape: x.shape, type: "uint16" } }),
     TypeError,
-    /Q.data must be .* got an Uint16Array of type "uint16"/,
+    /Q.data must be .* got a Uint16Array of type "uint16"/,
   ],
   [
     "a tensor without a shape",
