@@ -17,12 +17,6 @@ interface Counts {
   subnormals: number;
 }
 
-/**
- * Where more of the halves are subnormal they are widened with care instead of read in place, where they would become
- * subnormal float32 numbers, with which processors compute a hundred times slower: that costs less from here on.
- */
-const SUBNORMAL_SHARE = 1 / 100;
-
 export class CacheStorage {
   readonly shape: CacheShape;
   /** Rows of each head; 0 before anything is stored. */
@@ -49,7 +43,7 @@ export class CacheStorage {
 
   /** What the kernels have to know of the elements, of which positions `first` and on are still there. */
   kvType(first: number): number {
-    const { FLOAT32, FLOAT16, FLOAT16_FINITE } = this.#core.kernels;
+    const { FLOAT32, FLOAT16, FLOAT16_FINITE, SUBNORMAL_SHARE } = this.#core.kernels;
     if (!this.shape.isHalf) return FLOAT32;
     const halves = this.#recent.halves + this.#earlier.halves;
     const subnormals = this.#recent.subnormals + this.#earlier.subnormals;
