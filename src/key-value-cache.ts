@@ -241,8 +241,9 @@ export class KeyValueCache implements Disposable {
     };
     const { keys, values, keyBytes, valueBytes, shape, capacity } = this.#storage;
     const stored = { kvType: this.#storage.kvType(this.#first), capacity: Math.max(capacity, 1), firstKey };
-    const k = this.#operand(keys, shape.headDim, keyBytes);
-    const v = this.#operand(values, shape.valueDim, valueBytes);
+    const owner = this.#untilChanged();
+    const k = this.#operand(keys, shape.headDim, keyBytes, owner);
+    const v = this.#operand(values, shape.valueDim, valueBytes, owner);
     return computeAttention(
       this.#core,
       ATTEND,
@@ -268,22 +269,26 @@ export class KeyValueCache implements Disposable {
     return firstKey;
   }
 
-  /** The stored rows as an operand of attention, gone as soon as they move. */
-  #operand(address: number, width: number, bytes: number): Operand {
+  /** What says whether the storage has been moved or rewritten since. */
+  #untilChanged(): { readonly disposed: boolean } {
     const now = this.#changes;
-    const changes = () => this.#changes;
-    const owner = {
+    const hasChanged = () => this.#changes !== now;
+    return {
       get disposed() {
-        return changes() !== now;
+        return hasChanged();
       },
     };
+  }
+
+  /** The stored rows as an operand of attention. */
+  #operand(address: number, width: number, bytes: number, owner: Operand["owner"]): Operand {
     return {
-      owner,
       data: EMPTY,
       shape: this.#shapeOf(this.#length, width),
       size: Math.ceil(bytes / 4),
       address,
       resident: true,
+      owner,
     };
   }
 }
