@@ -37,6 +37,7 @@ export type {
   ScaleFunction,
   SoftmaxBackwardFunction,
   SoftmaxFunction,
+  UnaryFunction,
 } from "./operations.ts";
 export type { Runtime } from "./runtime.ts";
 export { createRuntime, createRuntimeSync } from "./runtime.ts";

@@ -155,12 +155,15 @@ export interface MatmulBackwardFunction {
   <I extends MatmulBackwardInputs>(inputs: I): MatmulGradients & WithAddend<I, Tensor>;
 }
 
-/** Type of softmax and logSoftmax. */
-export interface SoftmaxFunction {
-  <Out extends Tensor>(x: T, options: SoftmaxOptions & Into<Out>): Out;
-  (x: R, options?: SoftmaxOptions & Fresh): R;
-  (x: T, options?: SoftmaxOptions): Tensor;
+/** Of one tensor x: what operations share that differ in their options alone. */
+export interface UnaryFunction<Options> {
+  <Out extends Tensor>(x: T, options: Options & Into<Out>): Out;
+  (x: R, options?: Options & Fresh): R;
+  (x: T, options?: Options): Tensor;
 }
+
+/** Type of softmax and logSoftmax. */
+export type SoftmaxFunction = UnaryFunction<SoftmaxOptions>;
 
 /** Type of softmaxBackward and logSoftmaxBackward. */
 export interface SoftmaxBackwardFunction {
@@ -170,11 +173,7 @@ export interface SoftmaxBackwardFunction {
 }
 
 /** Type of logSumExp. */
-export interface LogSumExpFunction {
-  <Out extends Tensor>(x: T, options: LogSumExpOptions & Into<Out>): Out;
-  (x: R, options?: LogSumExpOptions & Fresh): R;
-  (x: T, options?: LogSumExpOptions): Tensor;
-}
+export type LogSumExpFunction = UnaryFunction<LogSumExpOptions>;
 
 /** Type of scale. */
 export interface ScaleFunction {
@@ -191,18 +190,10 @@ export interface AddFunction {
 }
 
 /** Type of exp and relu. */
-export interface ElementwiseFunction {
-  <Out extends Tensor>(x: T, options: ElementwiseOptions & Into<Out>): Out;
-  (x: R, options?: ElementwiseOptions & Fresh): R;
-  (x: T, options?: ElementwiseOptions): Tensor;
-}
+export type ElementwiseFunction = UnaryFunction<ElementwiseOptions>;
 
 /** Type of gelu. */
-export interface GeluFunction {
-  <Out extends Tensor>(x: T, options: GeluOptions & Into<Out>): Out;
-  (x: R, options?: GeluOptions & Fresh): R;
-  (x: T, options?: GeluOptions): Tensor;
-}
+export type GeluFunction = UnaryFunction<GeluOptions>;
 
 interface ResidentWeights {
   readonly weight?: R | undefined;
