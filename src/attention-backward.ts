@@ -69,8 +69,8 @@ function readResults(core: Core, given: AttentionBackwardInputs, inputs: Inputs)
 function gradientShapes(
   given: AttentionBackwardInputs,
   { q, k, v, mask, sinks }: Inputs,
-): Record<string, Shape> {
-  const shapes: Record<string, Shape> = { dQuery: q.shape, dKey: k.shape, dValue: v.shape };
+): Record<string, number[]> {
+  const shapes: Record<string, number[]> = { dQuery: q.shape, dKey: k.shape, dValue: v.shape };
   if (readFlag(FN, "returnDAttnMask", given.returnDAttnMask)) {
     if (mask?.additive === undefined) {
       const got = mask === undefined ? "none" : "a boolean one";
@@ -161,11 +161,6 @@ export function scaledDotProductAttentionBackward(
   const operands = [q, k, v, results.out, results.lse, results.dOut, results.dLse];
   const resident = operands.every((operand) => operand === undefined || operand.resident);
   const shapes = gradientShapes(options, inputs);
-  const gradients = makeResults(
-    core,
-    FN,
-    Object.values(shapes).map((shape) => [...shape]),
-    resident,
-  );
+  const gradients = makeResults(core, FN, Object.values(shapes), resident);
   return run(core, inputs, results, Object.keys(shapes), gradients) as unknown as AttentionGradients;
 }

@@ -46,7 +46,7 @@ export function computeAlike(
   if (out !== undefined) {
     for (const [name, operand] of operands as readonly Named[]) checkAlias(fn, out, name, operand, true);
   }
-  const result = new Result(core, fn, [...x.shape], out, given, x.resident && y?.resident !== false);
+  const result = new Result(core, fn, x.shape, out, given, x.resident && y?.resident !== false);
   const bytes = memory.stagedBytes(x) + (y === undefined ? 0 : memory.stagedBytes(y));
   reserve(core, fn, bytes + result.stagedBytes, [result]);
   const from = memory.stageOperand(x);

@@ -90,12 +90,7 @@ export function matmulBackward(core: Core, given: MatmulBackwardInputs): MatmulG
   const operands = [dOut, left, right];
   const resident = operands.every((o) => o.resident) && addend?.resident !== false;
   const shapes = [left.shape, right.shape, ...(addend === undefined ? [] : [addend.shape])];
-  const results = makeResults(
-    core,
-    FN,
-    shapes.map((shape) => [...shape]),
-    resident,
-  );
+  const results = makeResults(core, FN, shapes, resident);
   const { memory } = core;
   const stacks = stacksOf(problem);
   const { dA, dB } = plan(stacks, inputs.transposeA === true, inputs.transposeB === true);

@@ -90,9 +90,9 @@ function readProblem(
 
 /** Shapes of the results: y, and where they are asked for the mean and the reciprocal standard deviation of each row. */
 function resultShapes({ x: { shape }, axis, returnStats }: Problem): number[][] {
-  if (!returnStats) return [[...shape]];
+  if (!returnStats) return [shape];
   const stats = shape.map((length, j) => (j < axis ? length : 1));
-  return [[...shape], stats, [...stats]];
+  return [shape, stats, [...stats]];
 }
 
 /** Copies in what does not live in Wasm memory, and runs the kernel. */

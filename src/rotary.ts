@@ -49,7 +49,7 @@ export function rotaryEmbedding(
   checkAlias(FN, out, "cos", cos);
   checkAlias(FN, out, "sin", sin);
   const resident = x.resident && cos.resident && sin.resident;
-  const result = new Result(core, FN, [...x.shape], out, options.out, resident);
+  const result = new Result(core, FN, x.shape, out, options.out, resident);
   if (x.size === 0) return result.finish(0);
   const inUse = narrowed(rotation);
   reserve(core, FN, core.memory.stagedBytes(x) + turnBytes(core, inUse) + result.stagedBytes, [result]);

@@ -14,7 +14,8 @@ export interface Core {
 /** A checked operand of one call. */
 export interface Operand {
   readonly data: Float32Array;
-  readonly shape: Shape;
+  /** A copy of the caller's; the result may take it over. */
+  readonly shape: number[];
   readonly size: number;
   /** Where it lives in this Wasm memory, or -1: it must be copied in. */
   readonly address: number;
@@ -103,7 +104,7 @@ function checkFloat32(fn: string, name: string, data: unknown): asserts data is 
 }
 
 /** The shape of a tensor-like value, `shape` or `dims` where there is none: a copy, each length read once. */
-export function readShape(fn: string, name: string, value: unknown): Shape {
+export function readShape(fn: string, name: string, value: unknown): number[] {
   if (typeof value !== "object" || value === null) {
     throw new TypeError(`${fn}: ${name} must be a tensor { data, shape }, got ${describe(value)}`);
   }
@@ -207,9 +208,9 @@ export function checkAlias(
   );
 }
 
-/** A new resident tensor with undefined contents. */
-export function allocateTensor(memory: LinearMemory, fn: string, shape: Shape): ResidentTensor {
-  return new ResidentTensor(memory, memory.allocate(sizeOf(shape) * 4, fn), [...shape]);
+/** A new resident tensor with undefined contents, which takes the shape over. */
+export function allocateTensor(memory: LinearMemory, fn: string, shape: number[]): ResidentTensor {
+  return new ResidentTensor(memory, memory.allocate(sizeOf(shape) * 4, fn), shape);
 }
 
 /** A new resident tensor, filled from `data` or with zeros. */
