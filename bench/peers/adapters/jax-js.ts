@@ -55,49 +55,37 @@ function backward(c: BackwardCase, inputs: readonly Float32Array[], place: Place
   const product = (q: JaxArray, k: JaxArray, v: JaxArray, dOut: JaxArray) =>
     np.sum(nn.dotProductAttention(q, k, v, { isCausal: c.isCausal }).mul(dOut));
   const gradients = grad(product, { argnums: [0, 1, 2] });
-  const compiled = jit((...all: JaxArray[]) => gradients(...(all as Parameters<typeof product>)));
-  const place4 = () =>
-    operands.map((data, i) => np.array(data as Float32Array<ArrayBuffer>).reshape(shapes[i] as number[]));
-  const residents = place === "resident" ? place4() : undefined;
-  const compute = () => compiled(...(residents?.map((operand) => operand.ref) ?? place4())) as JaxArray[];
-  const read = () => compute().map((gradient) => gradient.dataSync() as Float32Array);
+  const compute = (...all: JaxArray[]) => gradients(...(all as Parameters<typeof product>)) as JaxArray[];
+  const operation = operationOf(compute, operands, shapes, place);
   return {
-    run: residents
-      ? async () => {
-          for (const gradient of compute()) (await gradient.blockUntilReady()).dispose();
-        }
-      : read,
-    result: () => restore(read()[0] as Float32Array),
-    dispose() {
-      for (const operand of residents ?? []) operand.dispose();
-      compiled.dispose();
-    },
+    ...operation,
+    result: async () => restore(await operation.result()),
     note: "forward and backward",
   };
 }
 
-/** A call uses its operands up; `ref` keeps them for the next. */
+/** The first of several results is what is verified. A call uses its operands up; `ref` keeps them for the next. */
 function operationOf(
-  compute: (...operands: JaxArray[]) => JaxArray,
+  compute: (...operands: JaxArray[]) => JaxArray | JaxArray[],
   inputs: readonly Float32Array[],
   shapes: readonly number[][],
   place: Place,
 ): Operation & { result(): Float32Array } {
-  const compiled = jit(compute);
+  const compiled = jit((...operands: JaxArray[]) => [compute(...operands)].flat());
   const placed = () =>
     inputs.map((data, i) => np.array(data as Float32Array<ArrayBuffer>).reshape(shapes[i] as number[]));
-  if (place === "copied") {
-    const run = () => compiled(...placed()).dataSync() as Float32Array;
-    return { run, result: run, dispose: () => compiled.dispose() };
-  }
-
-  const operands = placed();
-  const call = () => compiled(...operands.map((operand) => operand.ref));
+  const residents = place === "resident" ? placed() : undefined;
+  const call = (): JaxArray[] => compiled(...(residents?.map((operand) => operand.ref) ?? placed()));
+  const read = () => call().map((result) => result.dataSync() as Float32Array);
   return {
-    run: async () => (await call().blockUntilReady()).dispose(),
-    result: () => call().dataSync() as Float32Array,
+    run: residents
+      ? async () => {
+          for (const result of call()) (await result.blockUntilReady()).dispose();
+        }
+      : read,
+    result: () => read()[0] as Float32Array,
     dispose() {
-      for (const operand of operands) operand.dispose();
+      for (const operand of residents ?? []) operand.dispose();
       compiled.dispose();
     },
   };
