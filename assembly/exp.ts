@@ -23,6 +23,7 @@ const TABLE: usize = memory.data<f32>([
   -87.336544, -87.336544, -87.336544, -87.336544,
   -69.0775528, -69.0775528, -69.0775528, -69.0775528,
   89, 89, 89, 89,
+  -0.693147182, -0.693147182, -0.693147182, -0.693147182,
 ], 16);
 // Offsets in TABLE.
 @inline const LOG2E: usize = 0; // log2(e)
@@ -35,6 +36,8 @@ const TABLE: usize = memory.data<f32>([
 @inline const Q1: usize = 112;
 @inline const Q0: usize = 128;
 @inline const LARGEST: usize = 176; // exp of it overflows, and n stays within 2^128
+
+@inline const LN2: usize = 192; // -ln 2, rounded
 
 /** Offset in TABLE of the argument below which exp is 0: ln(2^-126), the smallest normal float32. */
 @inline export const SMALLEST_NORMAL: usize = 144;
@@ -69,7 +72,8 @@ export function expNonPositive(x: v128, cutoff: usize): v128 {
 
 /**
  * Two vectors: y[0..4) = exp(x[0..4) - m0), y[4..8) = exp(x[4..8) - m1), no difference above 0; y may be x. The steps
- * alternate, so that each constant is loaded once for both (24 loads fewer in 60 instructions).
+ * alternate, so that each constant is loaded once for both (24 loads fewer in 60 instructions). For weights ln 2 is one
+ * constant: its error, 1.9e-9 n of a weight of 2^n, is at most 1e-9 of the largest (1 % less time in attention).
  */
 @inline
 export function expSubMaxPair(x: usize, y: usize, m0: v128, m1: v128, cutoff: usize): void {
@@ -78,11 +82,13 @@ export function expSubMaxPair(x: usize, y: usize, m0: v128, m1: v128, cutoff: us
   const magic = constant(MAGIC);
   const t0 = fma(x0, c, magic), t1 = fma(x1, c, magic);
   const n0 = f32x4.sub(t0, magic), n1 = f32x4.sub(t1, magic);
-  c = constant(LN2_HIGH);
+  c = constant(cutoff == SMALLEST_WEIGHT ? LN2 : LN2_HIGH);
   let r0 = fma(n0, c, x0), r1 = fma(n1, c, x1);
-  c = constant(LN2_LOW);
-  r0 = fma(n0, c, r0);
-  r1 = fma(n1, c, r1);
+  if (cutoff != SMALLEST_WEIGHT) {
+    c = constant(LN2_LOW);
+    r0 = fma(n0, c, r0);
+    r1 = fma(n1, c, r1);
+  }
   c = constant(Q4);
   const q3 = constant(Q3);
   let q0 = fma(c, r0, q3), q1 = fma(c, r1, q3);
