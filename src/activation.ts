@@ -9,7 +9,7 @@ const GELU_OPTIONS: ReadonlySet<keyof GeluOptions> = new Set(["approximate", "ou
 
 /** max(x, 0). */
 export function relu(core: Core, x: TensorLike, options?: ElementwiseOptions): Tensor {
-  return mapElements(core, "relu", x, options, (from, to, count) => core.kernels.relu(from, to, 0, count));
+  return mapElements(core, "relu", x, options, core.kernels.relu);
 }
 
 /** x times the distribution function of the standard normal distribution at x, or its approximation by tanh. */
@@ -19,5 +19,5 @@ export function gelu(core: Core, x: TensorLike, given: GeluOptions = NONE): Tens
     throw new TypeError(`gelu: approximate must be "none" or "tanh", got ${describe(approximate)}`);
   }
   const kernel = approximate === "tanh" ? core.kernels.geluTanh : core.kernels.gelu;
-  return mapElements(core, "gelu", x, others, (from, to, count) => kernel(from, to, 0, count));
+  return mapElements(core, "gelu", x, others, kernel);
 }

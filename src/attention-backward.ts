@@ -109,7 +109,7 @@ function run(
 ): Record<string, Tensor> {
   const skipped = isEmpty(inputs.p, names.includes("dSinks"));
   let bytes = skipped ? 0 : kernelBytes(core, inputs, given);
-  for (const result of results) bytes += result.stagedBytes;
+  for (const result of results) bytes += result.stagedBytes();
   reserve(core, FN, bytes, results);
   const at: Record<string, number> = {};
   results.forEach((result, i) => {

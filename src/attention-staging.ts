@@ -10,15 +10,24 @@ import type { Core } from "./tensor.ts";
 type ResultAddresses = Pick<Addresses, "out" | "lse" | "scratch">;
 
 /** Bytes of arena for the operands, the params and what belongs to them. */
-export function inputBytes(core: Core, { p, q, k, v, mask, alibiSlopes, sinks }: Inputs): number {
+export function inputBytes(core: Core, inputs: Inputs): number {
+  const { memory } = core;
+  const { q, k, v } = inputs;
+  return memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + otherBytes(core, inputs);
+}
+
+/** The same without query, key and value. */
+export function otherBytes(core: Core, { p, mask, alibiSlopes, sinks }: Inputs): number {
   const { kernels, memory } = core;
-  const operands =
-    memory.stagedBytes(q) + memory.stagedBytes(k) + memory.stagedBytes(v) + stagedMaskBytes(core, mask);
   const perHead =
     (alibiSlopes === undefined ? 0 : memory.stagedBytes(alibiSlopes)) +
     (sinks === undefined ? 0 : memory.stagedBytes(sinks));
   return (
-    operands + perHead + stagingBytes(core, p) + 2 * blockBytes(p.batch * 4) + blockBytes(kernels.paramsSize)
+    stagedMaskBytes(core, mask) +
+    perHead +
+    stagingBytes(core, p) +
+    2 * blockBytes(p.batch * 4) +
+    blockBytes(kernels.paramsSize)
   );
 }
 
@@ -36,17 +45,29 @@ function stageMaskOf(core: Core, mask: Mask | undefined, stored: Stored | undefi
 }
 
 /** Copies in what does not live in Wasm memory, and writes the params; returns their address. */
-export function stageInputs(
+export function stageInputs(core: Core, inputs: Inputs, results: ResultAddresses): number {
+  const { memory } = core;
+  const query = memory.stageOperand(inputs.q);
+  const key = memory.stageOperand(inputs.k);
+  const value = memory.stageOperand(inputs.v);
+  return stageOthers(core, inputs, query, key, value, results);
+}
+
+/** The same where query, key and value are in Wasm memory. */
+export function stageOthers(
   core: Core,
-  { p, q, k, v, positions, mask, alibiSlopes, sinks }: Inputs,
+  { p, positions, mask, alibiSlopes, sinks }: Inputs,
+  query: number,
+  key: number,
+  value: number,
   results: ResultAddresses,
 ): number {
   const { memory } = core;
   const staging = stagingBytes(core, p);
   const to = {
-    query: memory.stageOperand(q),
-    key: memory.stageOperand(k),
-    value: memory.stageOperand(v),
+    query,
+    key,
+    value,
     mask: stageMaskOf(core, mask, p.stored),
     queryOffsets: memory.stage(p.batch * 4),
     kvLengths: memory.stage(p.batch * 4),
@@ -68,10 +89,13 @@ export function scratchBytes({ kernels }: Core, { numHeads, numKvHeads, lq, lk, 
   return kernels.attentionScratchBytes(numHeads, numKvHeads, lq, lk, d, dv);
 }
 
+/** Items of work of the kernel. */
+export function workItems({ kernels }: Core, { batch, numHeads, numKvHeads, lq, lk, d }: Problem): number {
+  return kernels.attentionWorkItems(batch, numHeads, numKvHeads, lq, lk, d);
+}
+
 /** Stages the inputs and runs the kernel. */
 export function attend(core: Core, inputs: Inputs, results: ResultAddresses): void {
-  const { batch, numHeads, numKvHeads, lq, lk, d } = inputs.p;
   const params = stageInputs(core, inputs, results);
-  const items = core.kernels.attentionWorkItems(batch, numHeads, numKvHeads, lq, lk, d);
-  core.kernels.attention(params, 0, items);
+  core.kernels.attention(params, 0, workItems(core, inputs.p));
 }

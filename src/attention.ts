@@ -7,8 +7,10 @@ import {
   readInputs,
   SCORE_OPTIONS,
 } from "./attention-problem.ts";
-import { attend, inputBytes, scratchBytes } from "./attention-staging.ts";
+import { attend, inputBytes, otherBytes, scratchBytes, stageOthers, workItems } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
+import { writeParts } from "./params.ts";
+import { type Cut, cut, partBytes, resultBytes, runInParts } from "./parts.ts";
 import { makeResults, type Result, reserve } from "./result.ts";
 import { NONE, readFlag, readOptions } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, readOut } from "./tensor.ts";
@@ -45,19 +47,59 @@ export function computeAttention(
   const shapes = returnLse ? [outShape(inputs), lseShape(inputs)] : [outShape(inputs)];
   const results = makeResults(core, fn, shapes, resident, given, options.out);
   const [result, lse] = results as [Result, Result | undefined];
-  let outAddress = 0;
-  let lseAddress = 0;
   if (result.size > 0 || (lse !== undefined && lse.size > 0)) {
-    const { memory } = core;
-    const scratch = scratchBytes(core, inputs.p);
-    const resultBytes = result.stagedBytes + (lse === undefined ? 0 : lse.stagedBytes);
-    reserve(core, fn, inputBytes(core, inputs) + resultBytes + blockBytes(scratch), results);
-    outAddress = result.stage();
-    lseAddress = lse === undefined ? 0 : lse.stage();
-    attend(core, inputs, { out: outAddress, lse: lseAddress, scratch: memory.stage(scratch) });
+    const parts = cutHeads(inputs, result);
+    if (parts.step < parts.units) attendInParts(core, fn, inputs, parts, results);
+    else attendWhole(core, fn, inputs, results);
   }
-  const out = result.finish(outAddress);
-  return lse === undefined ? out : { out, lse: lse.finish(lseAddress) };
+  const out = result.close();
+  return lse === undefined ? out : { out, lse: lse.close() };
+}
+
+function attendWhole(core: Core, fn: string, inputs: Inputs, results: readonly Result[]): void {
+  const { memory } = core;
+  const [out, lse] = results as [Result, Result | undefined];
+  const scratchSize = scratchBytes(core, inputs.p);
+  const resultBytes = out.stagedBytes() + (lse === undefined ? 0 : lse.stagedBytes());
+  reserve(core, fn, inputBytes(core, inputs) + resultBytes + blockBytes(scratchSize), results);
+  const to = {
+    out: out.stage(),
+    lse: lse === undefined ? 0 : lse.stage(),
+    scratch: memory.stage(scratchSize),
+  };
+  attend(core, inputs, to);
+  out.take(to.out, 0, out.size);
+  if (lse !== undefined) lse.take(to.lse, 0, lse.size);
+}
+
+/**
+ * The key/value heads of all batch entries, each with the query heads that read it, or in layout blhd, where heads lie
+ * between each other, the batch entries. Whole where an operand serves all batch entries, or parts would meet.
+ */
+function cutHeads({ p, q, k, v }: Inputs, out: Result): Cut {
+  const units = p.isBlhd ? p.batch : p.batch * p.numKvHeads;
+  const isShared = Math.min(p.queryBatch, p.keyBatch, p.valueBatch) < p.batch;
+  return isShared ? { units, step: units } : cut(units, [q, k, v], out);
+}
+
+/** Part after part of query, key and value; the other inputs are brought in before, as a whole. */
+function attendInParts(core: Core, fn: string, inputs: Inputs, parts: Cut, results: readonly Result[]): void {
+  const { memory, kernels } = core;
+  const { q, k, v, p } = inputs;
+  const operands = [q, k, v];
+  const scratchSize = scratchBytes(core, p);
+  let bytes = otherBytes(core, inputs) + blockBytes(scratchSize);
+  for (const operand of operands) bytes += partBytes(memory, operand, parts);
+  for (const result of results) bytes += resultBytes(result, parts);
+  reserve(core, fn, bytes, results);
+  const to = { out: 0, lse: 0, scratch: memory.stage(scratchSize) };
+  const params = stageOthers(core, inputs, 0, 0, 0, to);
+  const items = workItems(core, p) / parts.units;
+  runInParts(memory, parts, operands, results, (addresses, begin, end) => {
+    const [query, key, value, out, lse] = addresses as [number, number, number, number, number?];
+    writeParts(core, params, query, key, value, out, lse ?? 0);
+    kernels.attention(params, begin * items, end * items);
+  });
 }
 
 export function scaledDotProductAttention(

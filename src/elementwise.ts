@@ -1,5 +1,6 @@
 // What operations share whose one result has the shape of their one or two operands, and may be either of them.
 
+import { cut, partBytes, resultBytes, runInParts } from "./parts.ts";
 import { Result, reserve } from "./result.ts";
 import { NONE, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, readOperand, readOut } from "./tensor.ts";
@@ -31,13 +32,17 @@ export function readPair(
   ];
 }
 
-/** Runs `kernel(out, x, y)` over addresses: of the result, of the first operand, and of the second or 0. */
+/** What computes units [begin, end) of work from addresses: of the result, of the first operand, of the second or 0. */
+export type Kernel = (out: number, x: number, y: number, begin: number, end: number) => void;
+
+/** Runs a kernel over `units` units of work, into which the elements divide evenly. */
 export function computeAlike(
   core: Core,
   fn: string,
   operands: readonly [x: Named, y?: Named],
   given: TensorLike | undefined,
-  kernel: (out: number, x: number, y: number) => void,
+  units: number,
+  kernel: Kernel,
 ): Tensor {
   const { memory } = core;
   const x = operands[0][1];
@@ -47,24 +52,34 @@ export function computeAlike(
     for (const [name, operand] of operands as readonly Named[]) checkAlias(fn, out, name, operand, true);
   }
   const result = new Result(core, fn, x.shape, out, given, x.resident && y?.resident !== false);
-  const bytes = memory.stagedBytes(x) + (y === undefined ? 0 : memory.stagedBytes(y));
-  reserve(core, fn, bytes + result.stagedBytes, [result]);
+  const parts = cut(units, y === undefined ? [x] : [x, y], result);
+  const bytes = partBytes(memory, x, parts) + (y === undefined ? 0 : partBytes(memory, y, parts));
+  reserve(core, fn, bytes + resultBytes(result, parts), [result]);
+  if (parts.step < units) {
+    runInParts(memory, parts, y === undefined ? [x] : [x, y], [result], (addresses, begin, end) => {
+      const to = addresses.length - 1;
+      kernel(addresses[to]!, addresses[0]!, to === 1 ? 0 : addresses[1]!, begin, end);
+    });
+    return result.close();
+  }
   const from = memory.stageOperand(x);
   const other = y === undefined ? 0 : memory.stageOperand(y);
   const to = result.stage();
-  kernel(to, from, other);
+  kernel(to, from, other, 0, units);
   return result.finish(to);
 }
 
-/** Runs `kernel(x, y, count)` over the elements of x. */
+/** Runs `kernel(x, y, begin, end)` over the elements of x. */
 export function mapElements(
   core: Core,
   fn: string,
   value: TensorLike,
   given: ElementwiseOptions = NONE,
-  kernel: (x: number, y: number, count: number) => void,
+  kernel: (x: number, y: number, begin: number, end: number) => void,
 ): Tensor {
   const { out } = readOptions(fn, given, OPTIONS);
   const x = readOperand(core, fn, "x", value);
-  return computeAlike(core, fn, [["x", x]], out, (to, from) => kernel(from, to, x.size));
+  return computeAlike(core, fn, [["x", x]], out, x.size, (to, from, _, begin, end) =>
+    kernel(from, to, begin, end),
+  );
 }

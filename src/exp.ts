@@ -5,5 +5,5 @@ import type { Tensor, TensorLike } from "./types/tensor.ts";
 
 /** exp(x), within 1.5 ulp on [-87, 0]; results below the smallest normal float32 are 0. */
 export function exp(core: Core, x: TensorLike, options?: ElementwiseOptions): Tensor {
-  return mapElements(core, "exp", x, options, (from, to, count) => core.kernels.exp(from, to, 0, count));
+  return mapElements(core, "exp", x, options, core.kernels.exp);
 }

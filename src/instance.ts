@@ -126,6 +126,10 @@ export interface Kernels {
   ): number;
   cacheStagingBytes(lq: number, lk: number, d: number, dv: number): number;
   readonly RELAXED: number;
+  readonly NR: number;
+  readonly KC: number;
+  readonly NC: number;
+  readonly FEW_ROWS: number;
   readonly READ_SLACK: number;
   readonly BLOCK_K: number;
   readonly SUBNORMAL_SHARE: number;

@@ -100,7 +100,7 @@ export function matmulBackward(core: Core, given: MatmulBackwardInputs): MatmulG
   );
   let bytes = blockBytes(scratch);
   for (const operand of operands) bytes += memory.stagedBytes(operand);
-  for (const result of results) bytes += result.stagedBytes;
+  for (const result of results) bytes += result.stagedBytes();
   reserve(core, FN, bytes, results);
 
   const [d = 0, a = 0, b = 0] = operands.map((operand) => memory.stageOperand(operand));

@@ -1,5 +1,6 @@
 // What matmul and its gradients compute with: operands read as stacks of matrices, the shape of the product, the factors.
 import { broadcast, broadcastStrides } from "./broadcast.ts";
+import { type Cut, cut } from "./parts.ts";
 import { readFlag, readNumber, showShape, sizeOf } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { MatmulOptions } from "./types/dense.ts";
@@ -188,12 +189,45 @@ export interface ProductAddresses {
   scratch: number;
 }
 
+/** One product of an m x k and a k x n matrix, the first of each stack; the rows of the result are `ldc` apart. */
+function gemm(
+  { kernels }: Core,
+  m: number,
+  n: number,
+  k: number,
+  left: Stack,
+  right: Stack,
+  ldc: number,
+  alpha: number,
+  beta: number,
+  at: ProductAddresses,
+): void {
+  kernels.gemm(
+    m,
+    n,
+    k,
+    alpha,
+    at.left,
+    left.rowStride,
+    left.columnStride,
+    at.right,
+    right.rowStride,
+    right.columnStride,
+    beta,
+    at.out,
+    ldc,
+    at.scratch,
+    0,
+    m,
+  );
+}
+
 /**
  * out = alpha * left @ right + beta * out for each batch entry in order, `outStrides` saying where its matrix begins; all
  * but the first that meet in one matrix are added to it.
  */
 export function multiply(
-  { kernels }: Core,
+  core: Core,
   left: Stack,
   right: Stack,
   outStrides: readonly number[],
@@ -203,35 +237,56 @@ export function multiply(
   at: ProductAddresses,
 ): void {
   const index = new Array<number>(batch.length).fill(0);
-  let { left: leftAt, right: rightAt, out: outAt } = at;
+  const entry = { ...at };
   for (let count = sizeOf(batch); count > 0; count--) {
     let isFirst = true;
     for (let axis = 0; axis < batch.length; axis++) isFirst &&= index[axis] === 0 || outStrides[axis] !== 0;
-    kernels.gemm(
-      left.rows,
-      right.columns,
-      left.columns,
-      alpha,
-      leftAt,
-      left.rowStride,
-      left.columnStride,
-      rightAt,
-      right.rowStride,
-      right.columnStride,
-      isFirst ? beta : 1,
-      outAt,
-      right.columns,
-      at.scratch,
-      0,
-      left.rows,
-    );
+    const { columns } = right;
+    gemm(core, left.rows, columns, left.columns, left, right, columns, alpha, isFirst ? beta : 1, entry);
     for (let axis = batch.length - 1; axis >= 0; axis--) {
       const steps = ++index[axis]! < batch[axis]! ? 1 : 1 - batch[axis]!;
-      leftAt += steps * left.batchStrides[axis]! * 4;
-      rightAt += steps * right.batchStrides[axis]! * 4;
-      outAt += steps * outStrides[axis]! * 4;
+      entry.left += steps * left.batchStrides[axis]! * 4;
+      entry.right += steps * right.batchStrides[axis]! * 4;
+      entry.out += steps * outStrides[axis]! * 4;
       if (steps === 1) break;
       index[axis] = 0;
     }
   }
+}
+
+/**
+ * How one matrix on the right is cut: by its rows as it is stored. Those are terms of every sum, in blocks of KC as the
+ * kernel takes them, so that the bits are the same; or, transposed, columns of the result.
+ */
+export function cutRight({ kernels }: Core, operand: Operand, left: Stack, right: Stack): Cut {
+  const isTransposed = right.columnStride !== 1;
+  const block = !isTransposed ? kernels.KC : left.rows > kernels.FEW_ROWS ? kernels.NC : kernels.NR;
+  const { units, step } = cut(isTransposed ? right.columns : right.rows, [operand]);
+  return { units, step: Math.max(block, step - (step % block)) };
+}
+
+/** The part [begin, end) of such a product, `at` saying where all of each operand begins. */
+export function multiplyPart(
+  core: Core,
+  left: Stack,
+  right: Stack,
+  alpha: number,
+  beta: number,
+  at: ProductAddresses,
+  begin: number,
+  end: number,
+): void {
+  const count = end - begin;
+  const { columns } = right;
+  if (right.columnStride !== 1) {
+    const to = { ...at, right: at.right + begin * right.columnStride * 4, out: at.out + begin * 4 };
+    gemm(core, left.rows, count, left.columns, left, right, columns, alpha, beta, to);
+    return;
+  }
+  const from = {
+    ...at,
+    left: at.left + begin * left.columnStride * 4,
+    right: at.right + begin * right.rowStride * 4,
+  };
+  gemm(core, left.rows, columns, count, left, right, columns, alpha, begin === 0 ? beta : 1, from);
 }

@@ -1,9 +1,17 @@
 // matmul: out = alpha * op(a) @ op(b) + beta * c, batched with broadcasting (numpy.matmul, ONNX MatMul and Gemm).
 import { copyBroadcast } from "./broadcast.ts";
-import { multiply, productScratchBytes, readMatmul, stacksOf } from "./matmul-problem.ts";
+import {
+  cutRight,
+  multiply,
+  multiplyPart,
+  productScratchBytes,
+  readMatmul,
+  stacksOf,
+} from "./matmul-problem.ts";
 import { blockBytes } from "./memory.ts";
+import { partBytes, runInParts } from "./parts.ts";
 import { Result, reserve } from "./result.ts";
-import { NONE, readOptions } from "./shapes.ts";
+import { NONE, readOptions, sizeOf } from "./shapes.ts";
 import { type Core, checkAlias, readOut } from "./tensor.ts";
 import type { MatmulOptions } from "./types/dense.ts";
 import type { Tensor, TensorLike } from "./types/tensor.ts";
@@ -32,14 +40,18 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, given: MatmulOp
   const result = new Result(core, FN, shape, out, options.out, resident);
   const { batch, a: x, b: y, out: z } = stacksOf(problem);
   const scratchBytes = productScratchBytes(core, x, y);
+  // In parts only one matrix on the right that is copied: the weights, as a rule, and most of the bytes.
+  const isOne = right.address < 0 && sizeOf(batch) === 1 && x.columns > 0;
+  const parts = isOne ? cutRight(core, right, x, y) : { units: 1, step: 1 };
   const bytes =
     memory.stagedBytes(left) +
-    memory.stagedBytes(right) +
+    partBytes(memory, right, parts) +
     (addend === undefined ? 0 : memory.stagedBytes(addend));
-  reserve(core, FN, bytes + result.stagedBytes + blockBytes(scratchBytes), [result]);
+  reserve(core, FN, bytes + result.stagedBytes() + blockBytes(scratchBytes), [result]);
+  const isCut = parts.step < parts.units;
   const at = {
     left: memory.stageOperand(left),
-    right: memory.stageOperand(right),
+    right: isCut ? 0 : memory.stageOperand(right),
     out: result.stage(),
     scratch: memory.stage(scratchBytes),
   };
@@ -47,6 +59,10 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, given: MatmulOp
     const from = memory.stageOperand(addend);
     copyBroadcast(memory.f32, from >>> 2, addend.shape, shape, memory.f32, at.out >>> 2);
   }
-  if (result.size > 0) multiply(core, x, y, z.batchStrides, batch, alpha, beta, at);
+  if (isCut && result.size > 0) {
+    runInParts(memory, parts, [right], [], ([address], begin, end) =>
+      multiplyPart(core, x, y, alpha, beta, { ...at, right: address! }, begin, end),
+    );
+  } else if (result.size > 0) multiply(core, x, y, z.batchStrides, batch, alpha, beta, at);
   return result.finish(at.out);
 }

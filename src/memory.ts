@@ -152,13 +152,19 @@ export class LinearMemory {
   }
 
   /** Address of an operand: its own if it lives here, else that of its copy in the arena. */
-  stageOperand(operand: Operand): number {
-    if (operand.address >= 0) return operand.address;
-    const { data, size } = operand;
+  stageOperand({ address, data, size }: Operand): number {
+    if (address >= 0) return address;
     const pointer = this.stage(size * 4);
-    if (size > LOOP_SIZE) this.f32.set(data, pointer >>> 2);
-    else for (let i = 0, to = pointer >>> 2; i < size; i++) this.f32[to + i] = data[i]!;
+    this.copyIn(data, 0, size, pointer);
     return pointer;
+  }
+
+  /** Copies floats [begin, end) of an array to an address. */
+  copyIn(data: Float32Array, begin: number, end: number, pointer: number): void {
+    const to = pointer >>> 2;
+    const size = end - begin;
+    if (size <= LOOP_SIZE) for (let i = 0; i < size; i++) this.f32[to + i] = data[begin + i]!;
+    else this.f32.set(size === data.length ? data : data.subarray(begin, end), to);
   }
 
   /** A new array with the `size` floats at an address. */

@@ -200,7 +200,7 @@ function run(core: Core, problem: Problem, operands: ReadonlyMap<Operand, string
   const scratchSize = scratchBytes(core, problem, rowsOut);
   const joinedBytes = rowsOut * p.numHeads * p.dv * 4;
   let bytes =
-    inputBytes(core, inputs) + blockBytes(scratchSize) + blockBytes(joinedBytes) + result.stagedBytes;
+    inputBytes(core, inputs) + blockBytes(scratchSize) + blockBytes(joinedBytes) + result.stagedBytes();
   for (const operand of operands.keys()) bytes += memory.stagedBytes(operand);
   for (const { size } of [inputs.q, inputs.k, inputs.v]) bytes += blockBytes(size * 4);
   if (rotation !== undefined) bytes += turnBytes(core, rotation);

@@ -1,5 +1,6 @@
 // layerNorm and rmsNorm. x is read as [rows, n]: the axes from `axis` on are normalised together.
 
+import { cut, partBytes, resultBytes, runInParts } from "./parts.ts";
 import { makeResults, reserve } from "./result.ts";
 import {
   NONE,
@@ -95,28 +96,27 @@ function resultShapes({ x: { shape }, axis, returnStats }: Problem): number[][] 
   return [shape, stats, [...stats]];
 }
 
-/** Copies in what does not live in Wasm memory, and runs the kernel. */
+/** Copies in what does not live in Wasm memory, the rows in parts, and runs the kernel. */
 function run(core: Core, problem: Problem, given: TensorLike | undefined): Tensor[] {
   const { memory, kernels } = core;
-  const { fn, x, axis, eps } = problem;
-  const operands = [x, problem.weight, problem.bias];
-  const resident = operands.every((operand) => operand === undefined || operand.resident);
+  const { fn, x, axis, eps, returnStats } = problem;
+  const factors = [problem.weight, problem.bias];
+  const resident = x.resident && factors.every((factor) => factor === undefined || factor.resident);
   const results = makeResults(core, fn, resultShapes(problem), resident, problem.out, given);
-  let bytes = 0;
-  for (const operand of operands) if (operand !== undefined) bytes += memory.stagedBytes(operand);
-  for (const result of results) bytes += result.stagedBytes;
-  reserve(core, fn, bytes, results);
-  const [from = 0, weight = 0, bias = 0] = operands.map((o) =>
-    o === undefined ? 0 : memory.stageOperand(o),
-  );
-  const addresses = results.map((result) => result.stage());
-  const [to = 0, mean = 0, rstd = 0] = addresses;
-  const n = sizeOf(x.shape.slice(axis));
   const rows = sizeOf(x.shape.slice(0, axis));
+  const parts = cut(rows, [x], results[0]);
+  let bytes = partBytes(memory, x, parts);
+  for (const factor of factors) if (factor !== undefined) bytes += memory.stagedBytes(factor);
+  for (const result of results) bytes += resultBytes(result, parts);
+  reserve(core, fn, bytes, results);
+  const [weight = 0, bias = 0] = factors.map((o) => (o === undefined ? 0 : memory.stageOperand(o)));
+  const n = sizeOf(x.shape.slice(axis));
   const mode = fn === "layerNorm" ? kernels.LAYER_NORM : kernels.RMS_NORM;
-  // Empty rows have statistics, and without those there may be more rows than the kernel can count.
-  if (n > 0 || problem.returnStats) kernels.norm(mode, n, eps, from, weight, bias, to, mean, rstd, 0, rows);
-  return results.map((result, i) => result.finish(addresses[i]!));
+  runInParts(memory, parts, [x], results, ([from = 0, to = 0, mean = 0, rstd = 0], begin, end) => {
+    // Empty rows have statistics, and without those there may be more rows than the kernel can count.
+    if (n > 0 || returnStats) kernels.norm(mode, n, eps, from, weight, bias, to, mean, rstd, begin, end);
+  });
+  return results.map((result) => result.close());
 }
 
 export function layerNorm(

@@ -74,12 +74,27 @@ export function writeParams(
   if (p.dropoutP > 0) writeDropout(memory, kernels, address, p);
 }
 
-function writeAddresses({ kernels, memory: { i32 } }: Core, address: number, to: Addresses): void {
-  i32[(address + kernels.paramsQuery) >>> 2] = to.query;
-  i32[(address + kernels.paramsKey) >>> 2] = to.key;
-  i32[(address + kernels.paramsValue) >>> 2] = to.value;
-  i32[(address + kernels.paramsOut) >>> 2] = to.out;
-  i32[(address + kernels.paramsLse) >>> 2] = to.lse;
+/** Writes where query, key, value and results begin, which differs from part to part. */
+export function writeParts(
+  { kernels, memory: { i32 } }: Core,
+  address: number,
+  query: number,
+  key: number,
+  value: number,
+  out: number,
+  lse: number,
+): void {
+  i32[(address + kernels.paramsQuery) >>> 2] = query;
+  i32[(address + kernels.paramsKey) >>> 2] = key;
+  i32[(address + kernels.paramsValue) >>> 2] = value;
+  i32[(address + kernels.paramsOut) >>> 2] = out;
+  i32[(address + kernels.paramsLse) >>> 2] = lse;
+}
+
+function writeAddresses(core: Core, address: number, to: Addresses): void {
+  const { kernels, memory } = core;
+  const { i32 } = memory;
+  writeParts(core, address, to.query, to.key, to.value, to.out, to.lse);
   i32[(address + kernels.paramsMask) >>> 2] = to.mask;
   i32[(address + kernels.paramsQueryOffsets) >>> 2] = to.queryOffsets;
   i32[(address + kernels.paramsKvLengths) >>> 2] = to.kvLengths;

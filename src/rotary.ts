@@ -52,7 +52,7 @@ export function rotaryEmbedding(
   const result = new Result(core, FN, x.shape, out, options.out, resident);
   if (x.size === 0) return result.finish(0);
   const inUse = narrowed(rotation);
-  reserve(core, FN, core.memory.stagedBytes(x) + turnBytes(core, inUse) + result.stagedBytes, [result]);
+  reserve(core, FN, core.memory.stagedBytes(x) + turnBytes(core, inUse) + result.stagedBytes(), [result]);
   const from = core.memory.stageOperand(x);
   const to = result.stage();
   rotate(core, inUse, rotation.rows.heads, stageTurns(core, inUse), from, to);

@@ -19,13 +19,14 @@ function backward(
   const operands = readPair(core, fn, ["y", forward], ["dOut", upstream]);
   const { shape } = operands[0][1];
   const along = normalizeAxis(fn, axis, shape.length, "y");
-  return computeAlike(core, fn, operands, out, (to, y, dOut) => {
-    const { kernels } = core;
-    const mode = fn === "softmaxBackward" ? kernels.SOFTMAX : kernels.LOG_SOFTMAX;
-    const { outer, n, inner } = extents(shape, along, along);
-    if (outer * n * inner === 0) return;
-    if (inner === 1) kernels.softmaxBackwardRows(mode, n, dOut, y, to, 0, outer);
-    else kernels.softmaxBackwardColumns(mode, n, inner, dOut, y, to, 0, outer * Math.ceil(inner / 4));
+  const { kernels } = core;
+  const mode = fn === "softmaxBackward" ? kernels.SOFTMAX : kernels.LOG_SOFTMAX;
+  const { outer, n, inner } = extents(shape, along, along);
+  const groups = Math.ceil(inner / 4);
+  return computeAlike(core, fn, operands, out, outer, (to, y, dOut, begin, end) => {
+    if (n * inner === 0) return;
+    if (inner === 1) kernels.softmaxBackwardRows(mode, n, dOut, y, to, begin, end);
+    else kernels.softmaxBackwardColumns(mode, n, inner, dOut, y, to, begin * groups, end * groups);
   });
 }
 

@@ -1,9 +1,10 @@
 // softmax, logSoftmax and logSumExp along any axis. x is read as [outer, n, inner] with the axis in the middle.
 import { computeAlike } from "./elementwise.ts";
 import { blockBytes } from "./memory.ts";
+import { cut, partBytes, resultBytes, runInParts } from "./parts.ts";
 import { Result, reserve } from "./result.ts";
 import { NONE, normalizeAxis, readFlag, readOptions, sizeOf } from "./shapes.ts";
-import { type Core, checkAlias, readOperand, readOut } from "./tensor.ts";
+import { type Core, checkAlias, type Operand, readOperand, readOut } from "./tensor.ts";
 import type { LogSumExpOptions, SoftmaxOptions } from "./types/softmax.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
@@ -26,11 +27,20 @@ export function extents(shape: Shape, first: number, last: number): Extents {
   return e;
 }
 
-/** Runs the kernel of one mode: over rows, or over columns in groups of four lanes. */
-function runKernel({ kernels }: Core, mode: number, e: Extents, from: number, to: number): void {
-  if (e.outer * e.inner === 0 || (e.n === 0 && mode !== kernels.LOG_SUM_EXP)) return; // nothing to write
-  if (e.inner === 1) kernels.softmaxRows(mode, e.n, from, to, 0, e.outer);
-  else kernels.softmaxColumns(mode, e.n, e.inner, from, to, 0, e.outer * Math.ceil(e.inner / 4));
+/** Runs the kernel of one mode over [begin, end) of `outer`: by rows, or by columns in groups of four lanes. */
+function runKernel(
+  { kernels }: Core,
+  mode: number,
+  { n, inner }: Extents,
+  from: number,
+  to: number,
+  begin: number,
+  end: number,
+): void {
+  if ((end - begin) * inner === 0 || (n === 0 && mode !== kernels.LOG_SUM_EXP)) return; // nothing to write
+  const groups = Math.ceil(inner / 4);
+  if (inner === 1) kernels.softmaxRows(mode, n, from, to, begin, end);
+  else kernels.softmaxColumns(mode, n, inner, from, to, begin * groups, end * groups);
 }
 
 function normalize(
@@ -43,8 +53,9 @@ function normalize(
   const x = readOperand(core, fn, "x", value);
   const along = normalizeAxis(fn, axis, x.shape.length);
   const mode = fn === "softmax" ? core.kernels.SOFTMAX : core.kernels.LOG_SOFTMAX;
-  return computeAlike(core, fn, [["x", x]], out, (to, from) =>
-    runKernel(core, mode, extents(x.shape, along, along), from, to),
+  const e = extents(x.shape, along, along);
+  return computeAlike(core, fn, [["x", x]], out, e.outer, (to, from, _, begin, end) =>
+    runKernel(core, mode, e, from, to, begin, end),
   );
 }
 
@@ -89,21 +100,41 @@ export function logSumExp(core: Core, x: TensorLike, given: LogSumExpOptions = N
   const out = readOut(core, fn, options.out, shape);
   checkAlias(fn, out, "x", input);
   const result = new Result(core, fn, shape, out, options.out, input.resident);
-  // Axes apart from each other are reduced one run after the other. What lies between is no larger than x, an empty axis
-  // counting as the 1 that it becomes.
   const runs = runsOf(axes);
-  const stepBytes = runs.length > 1 ? sizeOf(input.shape.map((length) => Math.max(length, 1))) * 4 : 0;
-  const bytes = core.memory.stagedBytes(input) + result.stagedBytes;
-  reserve(core, fn, bytes + 2 * blockBytes(stepBytes), [result]);
-  let from = core.memory.stageOperand(input);
+  if (runs.length > 1) return reduceRuns(core, input, runs, result);
+  const { length } = input.shape;
+  const [first, last] = runs[0] ?? [length, length]; // over no axes, each element is by itself
+  const e = extents(input.shape, first, last);
+  const parts = cut(e.outer, [input], result);
+  reserve(core, fn, partBytes(core.memory, input, parts) + resultBytes(result, parts), [result]);
+  runInParts(core.memory, parts, [input], [result], ([from, to], begin, end) =>
+    runKernel(core, core.kernels.LOG_SUM_EXP, e, from!, to!, begin, end),
+  );
+  return result.close();
+}
+
+/**
+ * Axes apart from each other, reduced one run of neighbours after the other. What lies between is no larger than x, an
+ * empty axis counting as the 1 that it becomes.
+ */
+function reduceRuns(
+  core: Core,
+  input: Operand,
+  runs: readonly [first: number, last: number][],
+  result: Result,
+): Tensor {
+  const { memory, kernels } = core;
+  const stepBytes = sizeOf(input.shape.map((length) => Math.max(length, 1))) * 4;
+  const bytes = memory.stagedBytes(input) + result.stagedBytes();
+  reserve(core, "logSumExp", bytes + 2 * blockBytes(stepBytes), [result]);
+  let from = memory.stageOperand(input);
   const to = result.stage();
-  const steps = [core.memory.stage(stepBytes), core.memory.stage(stepBytes)] as const;
+  const steps = [memory.stage(stepBytes), memory.stage(stepBytes)] as const;
   const left = [...input.shape];
-  const mode = core.kernels.LOG_SUM_EXP;
-  if (runs.length === 0) runKernel(core, mode, { outer: input.size, n: 1, inner: 1 }, from, to);
   runs.forEach(([first, last], i) => {
     const target = i === runs.length - 1 ? to : steps[i % 2 === 0 ? 0 : 1];
-    runKernel(core, mode, extents(left, first, last), from, target);
+    const e = extents(left, first, last);
+    runKernel(core, kernels.LOG_SUM_EXP, e, from, target, 0, e.outer);
     left.fill(1, first, last + 1);
     from = target;
   });

@@ -1,0 +1,88 @@
+// Long operands pass through Wasm memory in parts: each part is copied in, computed with and copied out while it is in
+// cache, and takes the place of the one before. Kernels take a range of work, so they need not know; a part stands
+// where it would if its operand began `from` floats before it.
+import { blockBytes, type LinearMemory } from "./memory.ts";
+import type { Result } from "./result.ts";
+import type { Operand } from "./tensor.ts";
+
+/**
+ * What passes at a time, operands and results together, in floats: 512 KiB stay in L2. Against copying 64 MB of keys and
+ * values whole, decode takes half the time; 256 KiB and 1 MiB differ by less than the noise. npm run bench -- attention
+ */
+const PART_SIZE = 131072;
+
+/** A call of `units` equal units of work, `step` of which pass at a time. Operands and results divide evenly into them. */
+export interface Cut {
+  readonly units: number;
+  readonly step: number;
+}
+
+/**
+ * Cuts the work of making a result from operands, by what is copied of them. Not at all where writing a part may change
+ * what is still to be read.
+ */
+export function cut(units: number, operands: readonly Operand[], result?: Result): Cut {
+  let size = result?.isCopied ? result.size : 0;
+  for (const operand of operands) {
+    if (operand.address < 0) size += operand.size;
+    if (result?.mayOverwrite(operand)) return { units, step: units };
+  }
+  return { units, step: size <= PART_SIZE ? units : Math.max(1, Math.floor((PART_SIZE * units) / size)) };
+}
+
+/** Bytes of arena for a part of an operand. */
+export function partBytes(memory: LinearMemory, operand: Operand, { units, step }: Cut): number {
+  const bytes = memory.stagedBytes(operand);
+  return step >= units || bytes === 0 ? bytes : blockBytes((operand.size / units) * step * 4);
+}
+
+/** Bytes of arena for a part of a result. */
+export function resultBytes(result: Result, { units, step }: Cut): number {
+  return result.stagedBytes(step >= units ? result.size : (result.size / units) * step);
+}
+
+/**
+ * Runs `kernel` over one part after the other. It gets the addresses of the operands and then of the results, as if all
+ * of each were there, and the units [begin, end) of the part. The results are left to be closed.
+ */
+export function runInParts(
+  memory: LinearMemory,
+  { units, step }: Cut,
+  operands: readonly Operand[],
+  results: readonly Result[],
+  kernel: (addresses: readonly number[], begin: number, end: number) => void,
+): void {
+  if (units === 0) return;
+  const outSlots = results.map((result) => result.stage((result.size / units) * step));
+  const inSlots = operands.map(({ address, size }) =>
+    address < 0 ? memory.stage((size / units) * step * 4) : address,
+  );
+  for (let begin = 0; begin < units; begin += step) {
+    const end = Math.min(begin + step, units);
+    const outs = results.map(({ size, isCopied }, i) =>
+      isCopied ? outSlots[i]! - (size / units) * begin * 4 : outSlots[i]!,
+    );
+    const ins = operands.map((operand, i) =>
+      passIn(memory, operand, inSlots[i]!, operand.size / units, begin, end),
+    );
+    kernel([...ins, ...outs], begin, end);
+    results.forEach((result, i) => {
+      const unit = result.size / units;
+      result.take(outSlots[i]!, unit * begin, unit * (end - begin));
+    });
+  }
+}
+
+/** Copies in the units [begin, end) of an operand that is not in Wasm memory; returns where all of it would begin. */
+function passIn(
+  memory: LinearMemory,
+  { address, data }: Operand,
+  slot: number,
+  unit: number,
+  begin: number,
+  end: number,
+): number {
+  if (address >= 0) return address;
+  memory.copyIn(data, unit * begin, unit * end, slot);
+  return slot - unit * begin * 4;
+}
