@@ -1,4 +1,5 @@
 // scaledDotProductAttention: checks the problem, stages it, calls the kernel once.
+import { noteCall } from "./attention-again.ts";
 import {
   checkScoreAlias,
   type Inputs,
@@ -109,6 +110,11 @@ export function scaledDotProductAttention(
   value: TensorLike,
   given: AttentionOptions = NONE,
 ): Tensor | AttentionWithLse {
+  const again = core.again?.run(query, key, value, given);
+  if (again !== undefined) return again;
   const options = readOptions(FN, given, OPTIONS);
-  return computeAttention(core, FN, readInputs(core, FN, query, key, value, options), options);
+  const inputs = readInputs(core, FN, query, key, value, options);
+  const result = computeAttention(core, FN, inputs, options);
+  noteCall(core, inputs, options, result);
+  return result;
 }

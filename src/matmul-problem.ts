@@ -237,7 +237,7 @@ export function multiply(
   at: ProductAddresses,
 ): void {
   const index = new Array<number>(batch.length).fill(0);
-  const entry = { ...at };
+  const entry = { left: at.left, right: at.right, out: at.out, scratch: at.scratch };
   for (let count = sizeOf(batch); count > 0; count--) {
     let isFirst = true;
     for (let axis = 0; axis < batch.length; axis++) isFirst &&= index[axis] === 0 || outStrides[axis] !== 0;

@@ -9,7 +9,7 @@ import {
   stacksOf,
 } from "./matmul-problem.ts";
 import { blockBytes } from "./memory.ts";
-import { partBytes, runInParts } from "./parts.ts";
+import { PART_SIZE, partBytes, runInParts, WHOLE } from "./parts.ts";
 import { Result, reserve } from "./result.ts";
 import { NONE, readOptions, sizeOf } from "./shapes.ts";
 import { type Core, checkAlias, readOut } from "./tensor.ts";
@@ -41,8 +41,8 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, given: MatmulOp
   const { batch, a: x, b: y, out: z } = stacksOf(problem);
   const scratchBytes = productScratchBytes(core, x, y);
   // In parts only one matrix on the right that is copied: the weights, as a rule, and most of the bytes.
-  const isOne = right.address < 0 && sizeOf(batch) === 1 && x.columns > 0;
-  const parts = isOne ? cutRight(core, right, x, y) : { units: 1, step: 1 };
+  const isCuttable = right.size > PART_SIZE && right.address < 0 && sizeOf(batch) === 1;
+  const parts = isCuttable ? cutRight(core, right, x, y) : WHOLE;
   const bytes =
     memory.stagedBytes(left) +
     partBytes(memory, right, parts) +

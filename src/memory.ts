@@ -76,6 +76,15 @@ export class LinearMemory {
     return this.#take(index, size);
   }
 
+  /** The same, or -1 where there is no room for it. */
+  tryAllocate(bytes: number): number {
+    try {
+      return this.allocate(bytes, "");
+    } catch {
+      return -1;
+    }
+  }
+
   /** Grows the memory until a block of `size` fits behind what is in use. */
   #growFor(size: number, caller: string): void {
     const last = this.#starts.length - 1;

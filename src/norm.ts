@@ -109,12 +109,14 @@ function run(core: Core, problem: Problem, given: TensorLike | undefined): Tenso
   for (const factor of factors) if (factor !== undefined) bytes += memory.stagedBytes(factor);
   for (const result of results) bytes += resultBytes(result, parts);
   reserve(core, fn, bytes, results);
-  const [weight = 0, bias = 0] = factors.map((o) => (o === undefined ? 0 : memory.stageOperand(o)));
+  const weight = problem.weight === undefined ? 0 : memory.stageOperand(problem.weight);
+  const bias = problem.bias === undefined ? 0 : memory.stageOperand(problem.bias);
   const n = sizeOf(x.shape.slice(axis));
   const mode = fn === "layerNorm" ? kernels.LAYER_NORM : kernels.RMS_NORM;
-  runInParts(memory, parts, [x], results, ([from = 0, to = 0, mean = 0, rstd = 0], begin, end) => {
+  runInParts(memory, parts, [x], results, (at, begin, end) => {
     // Empty rows have statistics, and without those there may be more rows than the kernel can count.
-    if (n > 0 || returnStats) kernels.norm(mode, n, eps, from, weight, bias, to, mean, rstd, begin, end);
+    if (n === 0 && !returnStats) return;
+    kernels.norm(mode, n, eps, at[0]!, weight, bias, at[1]!, at[2] ?? 0, at[3] ?? 0, begin, end);
   });
   return results.map((result) => result.close());
 }

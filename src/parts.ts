@@ -9,13 +9,16 @@ import type { Operand } from "./tensor.ts";
  * What passes at a time, operands and results together, in floats: 512 KiB stay in L2. Against copying 64 MB of keys and
  * values whole, decode takes half the time; 256 KiB and 1 MiB differ by less than the noise. npm run bench -- attention
  */
-const PART_SIZE = 131072;
+export const PART_SIZE = 131072;
 
 /** A call of `units` equal units of work, `step` of which pass at a time. Operands and results divide evenly into them. */
 export interface Cut {
   readonly units: number;
   readonly step: number;
 }
+
+/** One part. */
+export const WHOLE: Cut = { units: 1, step: 1 };
 
 /**
  * Cuts the work of making a result from operands, by what is copied of them. Not at all where writing a part may change
@@ -53,23 +56,28 @@ export function runInParts(
   kernel: (addresses: readonly number[], begin: number, end: number) => void,
 ): void {
   if (units === 0) return;
-  const outSlots = results.map((result) => result.stage((result.size / units) * step));
-  const inSlots = operands.map(({ address, size }) =>
-    address < 0 ? memory.stage((size / units) * step * 4) : address,
-  );
+  const inputs = operands.length;
+  const slots: number[] = [];
+  for (const { address, size } of operands) {
+    slots.push(address < 0 ? memory.stage((size / units) * step * 4) : address);
+  }
+  for (const result of results) slots.push(result.stage((result.size / units) * step));
+  const addresses = [...slots];
   for (let begin = 0; begin < units; begin += step) {
     const end = Math.min(begin + step, units);
-    const outs = results.map(({ size, isCopied }, i) =>
-      isCopied ? outSlots[i]! - (size / units) * begin * 4 : outSlots[i]!,
-    );
-    const ins = operands.map((operand, i) =>
-      passIn(memory, operand, inSlots[i]!, operand.size / units, begin, end),
-    );
-    kernel([...ins, ...outs], begin, end);
-    results.forEach((result, i) => {
-      const unit = result.size / units;
-      result.take(outSlots[i]!, unit * begin, unit * (end - begin));
-    });
+    for (let i = 0; i < inputs; i++) {
+      const operand = operands[i]!;
+      addresses[i] = passIn(memory, operand, slots[i]!, operand.size / units, begin, end);
+    }
+    for (let i = 0; i < results.length; i++) {
+      const { isCopied, size } = results[i]!;
+      if (isCopied) addresses[inputs + i] = slots[inputs + i]! - (size / units) * begin * 4;
+    }
+    kernel(addresses, begin, end);
+    for (let i = 0; i < results.length; i++) {
+      const unit = results[i]!.size / units;
+      results[i]!.take(slots[inputs + i]!, unit * begin, unit * (end - begin));
+    }
   }
 }
 

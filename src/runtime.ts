@@ -69,7 +69,7 @@ export class Runtime implements Operations {
 
   /** @internal Use createRuntime or createRuntimeSync. */
   constructor(fn: string, kernels: Kernels, maxMemoryBytes: number, reasons: readonly string[]) {
-    this.#core = { kernels, memory: new LinearMemory(fn, kernels, maxMemoryBytes) };
+    this.#core = { kernels, memory: new LinearMemory(fn, kernels, maxMemoryBytes), again: undefined };
     this.#reasons = reasons;
   }
 

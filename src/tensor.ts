@@ -1,5 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 // Tensors: what comes in, checked into operands, and tensors that live in Wasm memory.
+import type { AttentionAgain } from "./attention-again.ts";
 import type { Kernels } from "./instance.ts";
 import type { LinearMemory } from "./memory.ts";
 import { copyShape, describe, sameShape, showShape, sizeOf } from "./shapes.ts";
@@ -9,6 +10,8 @@ import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 export interface Core {
   readonly kernels: Kernels;
   readonly memory: LinearMemory;
+  /** What the next call of attention may be served by. */
+  again: AttentionAgain | undefined;
 }
 
 /** A checked operand of one call. */
