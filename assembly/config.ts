@@ -16,9 +16,9 @@ export const NR: i32 = 8;
 export const KC: i32 = 256;
 
 /**
- * Rows of A walked while one panel of B stays in L1: MC x KC floats = 60 KiB of L2, and with the rows of C no more pages
- * than a first-level TLB holds (96 here; wide rows are a page each): 6 to 10 % less time than 120 rows from 1000 x 1000
- * on. npm run bench -- gemm
+ * Rows of A walked while one panel of B stays in L1: MC x KC floats = 60 KiB of L2. Wide rows are a page each, so of A
+ * and C no more than about what a first-level TLB holds (96): 6 to 10 % less time than 120 rows from 1000 x 1000 on.
+ * npm run bench -- gemm
  */
 export const MC: i32 = 60;
 

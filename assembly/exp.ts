@@ -7,7 +7,7 @@
 // Ends: exp(0) = 1 exactly; results below the smallest normal float32 are 0 (no subnormals: 28x slower in Wasm,
 //   which has no flush-to-zero); -Infinity gives 0, overflow Infinity, NaN stays NaN whatever its payload.
 // A tail runs through the same vector code, so a value never depends on its position.
-import { fma, loadPartial, storePartial } from "./simd";
+import { fma, loadGroup, storeGroup } from "./simd";
 
 // Splatted constants live in memory: newer V8 rebuilds a v128.const at each use inside a loop (3x slower).
 const TABLE: usize = memory.data<f32>([
@@ -127,13 +127,9 @@ function expAny(x: v128): v128 {
 /** y[i] = exp(x[i]) for i in [begin, end). */
 export function exp(x: usize, y: usize, begin: i32, end: i32): void {
   assert(0 <= begin && begin <= end, "exp: work range");
-  let i = begin;
-  for (; i + 4 <= end; i += 4) {
+  for (let i = begin; i < end; i += 4) {
     const at = <usize>i << 2;
-    v128.store(y + at, expAny(v128.load(x + at)));
-  }
-  if (i < end) {
-    const at = <usize>i << 2;
-    storePartial(y + at, expAny(loadPartial(x + at, end - i, f32x4.splat(0))), end - i);
+    const count = min(4, end - i);
+    storeGroup(y + at, expAny(loadGroup(x + at, count)), count);
   }
 }

@@ -11,8 +11,8 @@
 // GUARDED (RESCALE only): B holds weights, and a weight of -0 marks a masked key: such a lane takes 0 for the value,
 //   so NaN or Infinity behind a mask cannot leak through 0 * NaN.
 // Reads: A exactly, B whole rows of 8 (up to READ_SLACK past a tensor's end). Order: p ascending, one accumulator each.
-// Why this tile: see MR and NR in config.ts. p is unrolled by 4 in a full tile: in ROWS since MR row pointers advance per
-//   turn, in COLUMNS for the instructions of the loop itself (3 % more speed, 10 % where a core is shared). The
+// Why this tile: see MR and NR in config.ts. p is unrolled by 4 in a full tile: in ROWS since MR row pointers advance
+//   per turn, in COLUMNS for the instructions of the loop itself (3 % more speed, 10 % where a core is shared). The
 //   order written here is the order that engines execute: Binaryen's expression nesting is left out of the build
 //   (asconfig.json), since it gathers the four steps of each accumulator into one chain and spills half of them (31
 //   against 40 GFLOP/s).
