@@ -36,7 +36,15 @@ function packFourRows(k: i32, count: i32, alpha: f32, b: usize, rowB: usize, pac
   const zero = f32x4.splat(0);
   const factor = f32x4.splat(alpha);
   const b1 = b + rowB, b2 = b1 + rowB, b3 = b2 + rowB;
-  for (let p = 0; p < k; p += 4) {
+  let p = 0;
+  for (; count == 4 && p + 4 <= k; p += 4) { // nearly all of them: no question is asked but this
+    const at = <usize>p << 2;
+    storeTransposed4(
+      packed + (at << 3), 32, f32x4.mul(factor, v128.load(b + at)), f32x4.mul(factor, v128.load(b1 + at)),
+      f32x4.mul(factor, v128.load(b2 + at)), f32x4.mul(factor, v128.load(b3 + at)),
+    );
+  }
+  for (; p < k; p += 4) {
     const at = <usize>p << 2;
     const left = k - p;
     let r0 = zero, r1 = zero, r2 = zero, r3 = zero;

@@ -94,11 +94,18 @@ export function storeTransposed4(p: usize, stride: usize, r0: v128, r1: v128, r2
 /** True if no element of `rows` rows of n floats is NaN or Infinity: those times 0 are NaN. */
 export function allFinite(rows: i32, n: i32, v: usize, rowV: usize): bool {
   const zero = f32x4.splat(0);
-  let sum = zero;
+  let s0 = zero, s1 = zero, s2 = zero, s3 = zero; // one sum would wait for itself
   for (let i = 0; i < rows; ++i, v += rowV) {
     let j = 0;
-    for (; j + 4 <= n; j += 4) sum = f32x4.add(sum, f32x4.mul(v128.load(v + (<usize>j << 2)), zero));
-    if (j < n) sum = f32x4.add(sum, f32x4.mul(loadPartial(v + (<usize>j << 2), n - j, zero), zero));
+    for (; j + 16 <= n; j += 16) {
+      const at = v + (<usize>j << 2);
+      s0 = f32x4.add(s0, f32x4.mul(v128.load(at), zero));
+      s1 = f32x4.add(s1, f32x4.mul(v128.load(at, 16), zero));
+      s2 = f32x4.add(s2, f32x4.mul(v128.load(at, 32), zero));
+      s3 = f32x4.add(s3, f32x4.mul(v128.load(at, 48), zero));
+    }
+    for (; j < n; j += 4) s0 = f32x4.add(s0, f32x4.mul(loadGroup(v + (<usize>j << 2), min(4, n - j)), zero));
   }
+  const sum = f32x4.add(f32x4.add(s0, s1), f32x4.add(s2, s3));
   return !v128.any_true(f32x4.ne(sum, sum));
 }
