@@ -1,6 +1,6 @@
 // What operations share whose one result has the shape of their one or two operands, and may be either of them.
 
-import { cut, partBytes, resultBytes, runInParts } from "./parts.ts";
+import { type Cut, cut, partBytes, resultBytes, runInParts } from "./parts.ts";
 import { Result, reserve } from "./result.ts";
 import { NONE, readOptions, sameShape, showShape } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, readOperand, readOut } from "./tensor.ts";
@@ -53,20 +53,40 @@ export function computeAlike(
   }
   const result = new Result(core, fn, x.shape, out, given, x.resident && y?.resident !== false);
   const parts = cut(units, y === undefined ? [x] : [x, y], result);
-  const bytes = partBytes(memory, x, parts) + (y === undefined ? 0 : partBytes(memory, y, parts));
-  reserve(core, fn, bytes + resultBytes(result, parts), [result]);
+  // A copy of x is overwritten by the result: half as much memory to go through the caches.
+  const isInPlace = result.isCopied && x.address < 0;
+  let bytes = partBytes(memory, x, parts);
+  if (y !== undefined) bytes += partBytes(memory, y, parts);
+  if (!isInPlace) bytes += resultBytes(result, parts);
+  reserve(core, fn, bytes, [result]);
   if (parts.step < units) {
-    runInParts(memory, parts, y === undefined ? [x] : [x, y], [result], (addresses, begin, end) => {
-      const to = addresses.length - 1;
-      kernel(addresses[to]!, addresses[0]!, to === 1 ? 0 : addresses[1]!, begin, end);
-    });
+    runAlike(core, parts, x, y, result, isInPlace, kernel);
     return result.close();
   }
   const from = memory.stageOperand(x);
   const other = y === undefined ? 0 : memory.stageOperand(y);
-  const to = result.stage();
+  const to = isInPlace ? from : result.stage();
   kernel(to, from, other, 0, units);
   return result.finish(to);
+}
+
+function runAlike(
+  { memory }: Core,
+  parts: Cut,
+  x: Operand,
+  y: Operand | undefined,
+  result: Result,
+  isInPlace: boolean,
+  kernel: Kernel,
+): void {
+  const operands = y === undefined ? [x] : [x, y];
+  const unit = x.size / parts.units;
+  runInParts(memory, parts, operands, isInPlace ? [] : [result], (addresses, begin, end) => {
+    const from = addresses[0]!;
+    const to = isInPlace ? from : addresses[operands.length]!;
+    kernel(to, from, y === undefined ? 0 : addresses[1]!, begin, end);
+    if (isInPlace) result.take(from + begin * unit * 4, begin * unit, (end - begin) * unit);
+  });
 }
 
 /** Runs `kernel(x, y, begin, end)` over the elements of x. */
