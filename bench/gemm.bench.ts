@@ -7,7 +7,7 @@ export async function gemmBench(context: Context): Promise<void> {
   await runSuite("matmul", matmulCases, context, matmulCandidates);
 }
 
-/** Copied: typed arrays in, a typed array out. Resident: all three matrices stay in Wasm memory. */
+/** Copied: typed arrays in, a new one out, or with `out` one that is there. Resident: all three in Wasm memory. */
 export function matmulCandidates(
   c: MatmulCase,
   inputs: readonly Float32Array[],
@@ -18,6 +18,7 @@ export function matmulCandidates(
   const a = { data: left, shape: [m, k] };
   const b = { data: right, shape: transposeB ? [n, k] : [k, n] };
   const options = { transposeB };
+  const plainOptions = { transposeB, out: { data: new Float32Array(m * n), shape: [m, n] } };
 
   const residentA = runtime.tensor(a.shape, left);
   const residentB = runtime.tensor(b.shape, right);
@@ -26,6 +27,7 @@ export function matmulCandidates(
 
   return [
     { how: "copied", run: () => runtime.matmul(a, b, options) },
+    { how: "copied, out", run: () => runtime.matmul(a, b, plainOptions) },
     {
       how: "resident",
       run: () => runtime.matmul(residentA, residentB, residentOptions),

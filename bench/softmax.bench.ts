@@ -7,7 +7,7 @@ export async function softmaxBench(context: Context): Promise<void> {
   await runSuite("softmax", softmaxCases, context, softmaxCandidates);
 }
 
-/** Copied: a typed array in, another out. Resident: both stay in Wasm memory. */
+/** Copied: a typed array in, a new one out, or with `out` one that is there. Resident: both stay in Wasm memory. */
 export function softmaxCandidates(
   c: SoftmaxCase,
   inputs: readonly Float32Array[],
@@ -17,6 +17,7 @@ export function softmaxCandidates(
   const [data] = inputs as [Float32Array];
   const x = { data, shape };
   const options = { axis: c.axis };
+  const plainOptions = { axis: c.axis, out: { data: new Float32Array(data.length), shape } };
 
   const residentX = runtime.tensor(shape, data);
   const out = runtime.tensor(shape);
@@ -24,6 +25,7 @@ export function softmaxCandidates(
 
   return [
     { how: "copied", run: () => runtime.softmax(x, options) },
+    { how: "copied, out", run: () => runtime.softmax(x, plainOptions) },
     {
       how: "resident",
       run: () => runtime.softmax(residentX, residentOptions),
