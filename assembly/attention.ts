@@ -31,7 +31,7 @@ import {
   RESCALE_BY, ROW_MAX, ROW_SUM, STARTED, STATS_BYTES, closeSums, markRemoved, startStats,
 } from "./online-softmax";
 import { packRows } from "./pack";
-import { AttentionParams } from "./params";
+import { AttentionParams, NO_LSE } from "./params";
 import { maxPlusLog } from "./log";
 import { weighKeys } from "./scores";
 import { allFinite, storeTransposed4 } from "./simd";
@@ -102,12 +102,12 @@ function attendBlock(params: AttentionParams, b: i32, h: i32, q0: i32): void {
   const outRow = <usize>params.outRow << 2;
   const out = params.out
     + ((<usize>b * params.outBatch + <usize>h * params.outHead + <usize>q0 * params.outRow) << 2);
-  const lse: usize = params.lse == 0 ? 0 : params.lse + (<usize>((b * params.numHeads + h) * params.lq + q0) << 2);
+  const lse = params.lse + (<usize>((b * params.numHeads + h) * params.lq + q0) << 2);
   for (let r = 0, panel = params.scratch; r < rows; r += NR, panel += panelBytes(params.d, params.dv)) {
     const count = min(NR, rows - r);
     closeSums(panel, params.sinks == 0 ? -Infinity : f32.load(params.sinks + (<usize>h << 2)));
     finishPanel(params, panel, out + <usize>r * outRow, outRow, count);
-    if (lse != 0) storeLse(panel, lse + (<usize>r << 2), count);
+    if (params.lse != NO_LSE) storeLse(panel, lse + (<usize>r << 2), count);
   }
 }
 
@@ -151,7 +151,8 @@ function attendKeys(
       params, k, rowK, mask + <usize>r * maskRow, slope, position + r, count, begin, end, panel, tile, bias,
     );
     if (whole < 0) continue;
-    if (whole < min(end, checked)) { // only keys that some rows do not see matter, 1 in 4 of a causal block: 2 % of it
+    // Only keys that some of these rows do not see: in a causal call one block in many, and a quarter of that.
+    if (whole < min(end, checked)) {
       finite = finite && allFinite(checked - whole, params.dv, v + <usize>whole * rowV, rowV);
       checked = whole;
     }

@@ -81,7 +81,7 @@ export function weighColumns(keys: i32, tile: usize, dTile: usize, panel: usize)
   const f0 = v128.load(panel + FACTOR), f1 = v128.load(panel + FACTOR, 16);
   const d0 = v128.load(panel + DELTA), d1 = v128.load(panel + DELTA, 16);
   for (let k = 0; k < keys; ++k, tile += TILE_ROW, dTile += TILE_ROW) {
-    expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT);
+    expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT, false);
     const p0 = f32x4.mul(v128.load(tile), f0), p1 = f32x4.mul(v128.load(tile, 16), f1);
     v128.store(tile, p0);
     v128.store(tile, p1, 16);

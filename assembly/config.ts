@@ -16,9 +16,9 @@ export const NR: i32 = 8;
 export const KC: i32 = 256;
 
 /**
- * Rows of A walked while one panel of B stays in L1: MC x KC floats = 60 KiB of L2. Wide rows are a page each, so of A
- * and C no more than about what a first-level TLB holds (96): 6 to 10 % less time than 120 rows from 1000 x 1000 on.
- * npm run bench -- gemm
+ * Rows of A walked while one panel of B stays in L1: MC x KC floats = 60 KiB of L2, a multiple of MR (5, 6). Wide rows
+ * of A and C are a page each, and a first-level TLB holds 96: 6 to 10 % less time than 120 rows from 1000 x 1000 on;
+ * 24 to 48 are as good. npm run bench -- gemm
  */
 export const MC: i32 = 60;
 
@@ -47,7 +47,7 @@ export const FEW_ROWS_SUMS: i32 = 16384;
 export const BLOCK_Q: i32 = 64;
 
 /**
- * Keys of one step of the online softmax: a multiple of MR (5, 6), NR and the 8 keys of dotRows; scores and bias,
+ * Keys of one step of the online softmax: a multiple of MR (5, 6), NR and the 8 or 16 keys of dotRows; scores and bias,
  * BLOCK_K x NR floats each, stay in L1. 120 and 144 cost 2 to 5 % more. npm run bench -- attention
  */
 export const BLOCK_K: i32 = 240;
@@ -91,7 +91,7 @@ export const HALF_ROWS: i32 = 3;
 
 /**
  * Rows of a float16 cache that few queries widen at a time: 24 KiB of 128 floats stay in L1 until they are read. A
- * multiple of the 8 keys of dotRows that divides BLOCK_K. npm run bench -- cache
+ * multiple of the 8 or 16 keys of dotRows that divides BLOCK_K. npm run bench -- cache
  */
 export const STAGED_ROWS: i32 = 48;
 

@@ -20,7 +20,7 @@ import {
   ROW_STATS_BYTES, closeRowSum, dropRow, markRowRemoved, maskRowScores, removeRow, rowFactor, rowLse, softmaxRow,
   startRowStats,
 } from "./online-softmax-row";
-import { AttentionParams, FLOAT16_FINITE } from "./params";
+import { AttentionParams, FLOAT16_FINITE, NO_LSE } from "./params";
 import { allFinite, fma, loadPartial, storePartial } from "./simd";
 import { capScores } from "./softcap";
 
@@ -241,7 +241,7 @@ function finishRows(params: AttentionParams, b: i32, h0: i32, rows: i32, stats: 
     }
     const at = <usize>c << 2;
     if (c < dv) storePartial(out + at, f32x4.mul(loadPartial(sums + at, dv - c, factor), factor), dv - c);
-    if (params.lse != 0) {
+    if (params.lse != NO_LSE) {
       const to = params.lse + (<usize>((b * params.numHeads + h0) * params.lq + r) << 2);
       f32.store(to, rowLse(stats));
     }

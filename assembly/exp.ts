@@ -1,7 +1,8 @@
 // y = exp(x), elementwise, and the vector exp the softmax kernels are built on.
 //
 // x, y: contiguous floats, of which [begin, end) are done; y may be x. No scratch. An empty range does nothing.
-// Method: exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in two steps (Cody and Waite), |r| <= 0.3466;
+// Method: exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in two steps (Cody and Waite; relative to
+//   the largest of a row one will do, see expSubMaxPair), |r| <= 0.3466;
 //   exp(r) = 1 + r + r^2 q(r), q of degree 4, minimax in relative error (3.7e-9, a sixteenth of half an ulp).
 // Accuracy: at most 1.5 ulp on [-87, 0] in every build (test/exp.test.ts asserts it).
 // Ends: exp(0) = 1 exactly; results below the smallest normal float32 are 0 (no subnormals: 28x slower in Wasm,
@@ -36,7 +37,6 @@ const TABLE: usize = memory.data<f32>([
 @inline const Q1: usize = 112;
 @inline const Q0: usize = 128;
 @inline const LARGEST: usize = 176; // exp of it overflows, and n stays within 2^128
-
 @inline const LN2: usize = 192; // -ln 2, rounded
 
 /** Offset in TABLE of the argument below which exp is 0: ln(2^-126), the smallest normal float32. */
@@ -72,19 +72,20 @@ export function expNonPositive(x: v128, cutoff: usize): v128 {
 
 /**
  * Two vectors: y[0..4) = exp(x[0..4) - m0), y[4..8) = exp(x[4..8) - m1), no difference above 0; y may be x. The steps
- * alternate, so that each constant is loaded once for both (24 loads fewer in 60 instructions). For weights ln 2 is one
- * constant: its error, 1.9e-9 n of a weight of 2^n, is at most 1e-9 of the largest (1 % less time in attention).
+ * alternate, so that each constant is loaded once for both (24 loads fewer in 60 instructions). `relative`, a literal:
+ * errors count beside the largest, exp(0) = 1. Then n ln 2 is one product, with an error of 1e-9 of that at most,
+ * though up to 3.5e-6 of the smallest where multiply-add is not fused (1 % less time in attention).
  */
 @inline
-export function expSubMaxPair(x: usize, y: usize, m0: v128, m1: v128, cutoff: usize): void {
+export function expSubMaxPair(x: usize, y: usize, m0: v128, m1: v128, cutoff: usize, relative: bool): void {
   const x0 = f32x4.sub(v128.load(x), m0), x1 = f32x4.sub(v128.load(x, 16), m1);
   let c = constant(LOG2E);
   const magic = constant(MAGIC);
   const t0 = fma(x0, c, magic), t1 = fma(x1, c, magic);
   const n0 = f32x4.sub(t0, magic), n1 = f32x4.sub(t1, magic);
-  c = constant(cutoff == SMALLEST_WEIGHT ? LN2 : LN2_HIGH);
+  c = constant(relative ? LN2 : LN2_HIGH);
   let r0 = fma(n0, c, x0), r1 = fma(n1, c, x1);
-  if (cutoff != SMALLEST_WEIGHT) {
+  if (!relative) {
     c = constant(LN2_LOW);
     r0 = fma(n0, c, r0);
     r1 = fma(n1, c, r1);

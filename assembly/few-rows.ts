@@ -6,7 +6,8 @@
 //     C, which stays in cache, so B is read in long sequential runs (a tile would walk down columns, a cache line for
 //     8 floats).
 //   dotRows: B(p, j) at b + j * rowB + 4 p, op(B) a transpose (scores Q K^T, weights stored [out, in]). Four rows of B
-//     are transposed in registers, so that lanes are columns of C. A's rows are contiguous (stepA = 4).
+//     are transposed in registers, so that lanes are columns of C. A's rows are contiguous (stepA = 4). Four rows of A
+//     share eight of B; one alone walks down the four quarters of B's rows at once.
 // Reads B up to READ_SLACK past its end. n = 0, m = 0 and k = 0 (C = 0) are fine. No scratch.
 // Order: p ascending from 0, one multiply-add each, so every element has the bits that a micro-kernel tile gives it.
 import { fma } from "./simd";
@@ -119,16 +120,7 @@ function addColumns(a: usize, t0: v128, t1: v128, t2: v128, t3: v128, sum: v128)
   return fma(v128.load32_splat(a, 12), t3, sum);
 }
 
-/** One element of each of the rows b, b + r1, b + r2, b + r3. */
-@inline
-function gather(b: usize, r1: usize, r2: usize, r3: usize): v128 {
-  let v = v128.load32_zero(b);
-  v = v128.load32_lane(b + r1, v, 1);
-  v = v128.load32_lane(b + r2, v, 2);
-  return v128.load32_lane(b + r3, v, 3);
-}
-
-/** The same for the rows of B at b, b + r1, b + r2, b + r3 where they stand. */
+/** addColumns for the rows of B at b, b + r1, b + r2, b + r3, transposed in registers. */
 @inline
 function addDots(a: usize, b: usize, r1: usize, r2: usize, r3: usize, sum: v128): v128 {
   const v0 = v128.load(b), v1 = v128.load(b + r1), v2 = v128.load(b + r2), v3 = v128.load(b + r3);
@@ -137,6 +129,15 @@ function addDots(a: usize, b: usize, r1: usize, r2: usize, r3: usize, sum: v128)
   lo = i32x4.shuffle(v0, v1, 2, 6, 3, 7);
   hi = i32x4.shuffle(v2, v3, 2, 6, 3, 7);
   return addColumns(a, t0, t1, i64x2.shuffle(lo, hi, 0, 2), i64x2.shuffle(lo, hi, 1, 3), sum);
+}
+
+/** One element of each of the rows b, b + r1, b + r2, b + r3. */
+@inline
+function gather(b: usize, r1: usize, r2: usize, r3: usize): v128 {
+  let v = v128.load32_zero(b);
+  v = v128.load32_lane(b + r1, v, 1);
+  v = v128.load32_lane(b + r2, v, 2);
+  return v128.load32_lane(b + r3, v, 3);
 }
 
 /**

@@ -15,7 +15,7 @@ import { AttentionGradients, AttentionParams } from "./params";
 export { MR, NR, KC, MC, NC, DIRECT_SIZE, FEW_ROWS, FEW_ROWS_SUMS } from "./config";
 export { BLOCK_Q, BLOCK_K, BACKWARD_K, FEW_QUERIES, FEW_QUERIES_SIZE, EXACT_LSE, SAME_LSE } from "./config";
 export { HALF_ROWS, STAGED_ROWS, SUBNORMAL_SHARE, READ_SLACK } from "./config";
-export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED } from "./params";
+export { MASK_NONE, MASK_BOOLEAN, MASK_ADDITIVE, UNBOUNDED, NO_LSE } from "./params";
 export { FLOAT32, FLOAT16, FLOAT16_FINITE } from "./params";
 export { exp } from "./exp";
 export { scale } from "./scale";

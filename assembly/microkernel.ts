@@ -51,7 +51,7 @@ function storeRow(
   v128.store(c, c1, 16);
 }
 
-/** storeRow as a function: smaller tiles are edges, and 30 copies of it would be a tenth of the binary. */
+/** storeRow as a function: smaller tiles are edges, whose copies of it would be a tenth of the binary. */
 function storeEdge(
   epilogue: i32, c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
 ): void {
@@ -190,10 +190,9 @@ function tile(
   if (mr > 1) storeEdge(epilogue, c += rowC, c10, c11, nr, alpha, beta, reads, maxima);
   if (mr > 2) storeEdge(epilogue, c += rowC, c20, c21, nr, alpha, beta, reads, maxima);
   if (mr > 3) storeEdge(epilogue, c += rowC, c30, c31, nr, alpha, beta, reads, maxima);
-  if (mr > 4) storeEdge(epilogue, c += rowC, c40, c41, nr, alpha, beta, reads, maxima);
 }
 
-/** `rows` rows of C against one panel of B: full tiles of MR, then smaller ones. */
+/** `rows` rows of C against one panel of B: full tiles of MR, then of 4, 2 and 1; 5 and 3 as well gain nothing. */
 export function panel(
   order: i32, epilogue: i32, rows: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, stepB: usize,
   c: usize, rowC: usize, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,

@@ -76,7 +76,7 @@ export function softmaxRow(keys: i32, scores: usize, stats: usize): void {
   const m = f32x4.splat(rowMax == -Infinity ? 0 : rowMax); // so that -Infinity - max is -Infinity and never NaN
   for (let j = 0; j < keys; j += NR) {
     const at = scores + (<usize>j << 2);
-    expSubMaxPair(at, at, m, m, SMALLEST_WEIGHT);
+    expSubMaxPair(at, at, m, m, SMALLEST_WEIGHT, true);
   }
   let sum: f32 = 0;
   for (let j = 0; j < keys; ++j) sum += f32.load(scores + (<usize>j << 2));

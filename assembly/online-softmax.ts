@@ -60,7 +60,7 @@ export function softmaxTile(keys: i32, tile: usize, stats: usize): void {
   const m0 = finiteMax(next0), m1 = finiteMax(next1);
   let s0 = f32x4.splat(0), s1 = s0;
   for (let k = 0; k < keys; ++k, tile += 32) {
-    expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT);
+    expSubMaxPair(tile, tile, m0, m1, SMALLEST_WEIGHT, true);
     s0 = f32x4.add(s0, v128.load(tile));
     s1 = f32x4.add(s1, v128.load(tile, 16));
   }

@@ -37,7 +37,7 @@ function packFourRows(k: i32, count: i32, alpha: f32, b: usize, rowB: usize, pac
   const factor = f32x4.splat(alpha);
   const b1 = b + rowB, b2 = b1 + rowB, b3 = b2 + rowB;
   let p = 0;
-  for (; count == 4 && p + 4 <= k; p += 4) { // nearly all of them: no question is asked but this
+  for (; count == 4 && p + 4 <= k; p += 4) { // whole squares, nearly all: no test of the rows for each
     const at = <usize>p << 2;
     storeTransposed4(
       packed + (at << 3), 32, f32x4.mul(factor, v128.load(b + at)), f32x4.mul(factor, v128.load(b1 + at)),

@@ -8,7 +8,7 @@ export class AttentionParams {
   key: usize; // float32 [batch, numKvHeads, lk, d]; of a cache kvType [batch, numKvHeads, kvCapacity, d], see staging
   value: usize; // float32 [batch, numKvHeads, lk, dv]; of a cache kvType [batch, numKvHeads, kvCapacity, dv]
   out: usize; // float32 [batch, numHeads, lq, dv]
-  lse: usize; // float32 [batch, numHeads, lq] contiguous, or 0: not wanted
+  lse: usize; // float32 [batch, numHeads, lq] contiguous, or NO_LSE: not wanted
   mask: usize; // uint8 (MASK_BOOLEAN) or float32 (MASK_ADDITIVE), by the strides below
   queryOffsets: usize; // int32 [batch]: position of query 0
   kvLengths: usize; // int32 [batch]: valid keys, 0 <= kvLengths[b] <= lk
@@ -72,6 +72,9 @@ export const MASK_ADDITIVE: i32 = 2;
 export const FLOAT32: i32 = 0;
 export const FLOAT16: i32 = 1;
 export const FLOAT16_FINITE: i32 = 2; // no Infinity, no NaN, and of subnormals no more than SUBNORMAL_SHARE
+
+/** No address of a float. 0 may be one where a part of the heads is computed: it belongs to the first head of all. */
+export const NO_LSE: usize = 1;
 
 /** A window side without end: larger than any length, small enough that position + UNBOUNDED does not overflow. */
 export const UNBOUNDED: i32 = 1 << 29;

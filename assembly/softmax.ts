@@ -73,7 +73,7 @@ function expSubMaxStore(n: i32, x: usize, y: usize, rowMax: f32): f32 {
   let s0 = f32x4.splat(0), s1 = s0;
   let j = 0;
   for (; j + 8 <= n; j += 8, x += 32, y += 32) {
-    expSubMaxPair(x, y, m, m, SMALLEST_NORMAL);
+    expSubMaxPair(x, y, m, m, SMALLEST_NORMAL, false);
     s0 = f32x4.add(s0, v128.load(y));
     s1 = f32x4.add(s1, v128.load(y, 16));
   }

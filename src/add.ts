@@ -12,7 +12,7 @@ export function add(core: Core, x: TensorLike, y: TensorLike, given: Elementwise
   const { out } = readOptions(FN, given, OPTIONS);
   const operands = readPair(core, FN, ["x", x], ["y", y]);
   const { size } = operands[0][1];
-  return computeAlike(core, FN, operands, out, size, (to, a, b, begin, end) =>
-    core.kernels.add(a, b, to, begin, end),
+  return computeAlike(core, FN, operands, out, size, (to, a, b, count) =>
+    core.kernels.add(a, b, to, 0, count),
   );
 }

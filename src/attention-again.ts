@@ -2,12 +2,11 @@
 // such a call the kernel takes a sixth, the reading and checking of arguments most (4 x 4: 1.1 us; this way 0.4). So what
 // follows from the shapes is kept, the params ready in a block of Wasm memory of their own.
 import type { Inputs } from "./attention-problem.ts";
-import { scratchBytes, workItems } from "./attention-staging.ts";
+import { otherBytes, scratchBytes, stageOthers, workItems } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
-import { writeParams } from "./params.ts";
-import { writePositions } from "./positions.ts";
+import { writeOperands } from "./params.ts";
 import { sameShape } from "./shapes.ts";
-import type { Core } from "./tensor.ts";
+import { type Core, ResidentTensor } from "./tensor.ts";
 import type { AttentionOptions, AttentionWithLse } from "./types/attention.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
@@ -40,6 +39,8 @@ export class AttentionAgain {
     readonly out: number;
   };
   #prepared: Prepared | undefined;
+  /** There was no room for the block. */
+  #isRefused = false;
 
   constructor(core: Core, { q, k, v }: Inputs, isCausal: boolean, outShape: number[], outSize: number) {
     this.#core = core;
@@ -60,56 +61,55 @@ export class AttentionAgain {
     );
   }
 
-  /** Takes a block where there is room for one. */
-  prepare(core: Core, { p, positions }: Inputs): void {
-    if (this.#prepared !== undefined) return;
+  /** Takes a block, if there can be one, and stages there what any call of these shapes stages. */
+  prepare(inputs: Inputs): void {
+    if (this.#isRefused || this.#isPrepared()) return;
+    const core = this.#core;
     const { memory, kernels } = core;
-    const { query, key, value, out } = this.#sizes;
-    const bytes = [query * 4, key * 4, value * 4, out * 4, p.batch * 4, p.batch * 4, kernels.paramsSize];
-    const offsets = [0];
-    for (const size of [...bytes, scratchBytes(core, p)]) offsets.push(offsets.at(-1)! + blockBytes(size));
-    const end = offsets.pop()!;
-    const block = memory.tryAllocate(end);
-    if (block < 0) return;
-    const [q, k, v, o, queryOffsets, kvLengths, params, scratch] = offsets.map((at) => block + at) as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
-    const others = { lse: 0, mask: 0, alibiSlopes: 0, sinks: 0, staging: 0 };
-    writePositions(core, positions, p, queryOffsets, kvLengths);
-    const to = { query: q, key: k, value: v, out: o, queryOffsets, kvLengths, scratch, ...others };
-    writeParams(core, params, p, to, undefined, 0);
-    this.#prepared = { block, query: q, key: k, value: v, out: o, params, items: workItems(core, p) };
+    const sizes = this.#sizes;
+    const scratch = scratchBytes(core, inputs.p);
+    let bytes = otherBytes(core, inputs) + blockBytes(scratch);
+    for (const size of Object.values(sizes)) bytes += blockBytes(size * 4);
+    const block = memory.tryAllocate(bytes);
+    this.#isRefused = block < 0;
+    if (this.#isRefused) return;
+    memory.stageFrom(block);
+    const params = stageOthers(core, inputs, memory.stage(scratch));
+    const query = memory.stage(sizes.query * 4);
+    const key = memory.stage(sizes.key * 4);
+    const value = memory.stage(sizes.value * 4);
+    const out = memory.stage(sizes.out * 4);
+    writeOperands(core, params, query, key, value, out, kernels.NO_LSE);
+    this.#prepared = { block, query, key, value, out, params, items: workItems(core, inputs.p) };
+  }
+
+  #isPrepared(): boolean {
+    return this.#prepared !== undefined && this.#core.memory.isKept(this.#prepared.block);
   }
 
   dispose(): void {
-    if (this.#prepared !== undefined) this.#core.memory.free(this.#prepared.block);
+    if (this.#isPrepared()) this.#core.memory.free(this.#prepared!.block);
     this.#prepared = undefined;
   }
 
   /** The result of a call that is prepared, nothing for any other: that is then read and checked in full. */
   run(query: TensorLike, key: TensorLike, value: TensorLike, options: AttentionOptions): Tensor | undefined {
-    const prepared = this.#prepared;
-    if (prepared === undefined || !isOnlyCausal(options, this.#isCausal)) return undefined;
-    const { memory, kernels } = this.#core;
+    if (this.#prepared === undefined || !isOnlyCausal(options, this.#isCausal)) return undefined;
     const q = dataOf(query, this.#query);
     const k = dataOf(key, this.#key);
     const v = dataOf(value, this.#value);
     if (q === undefined || k === undefined || v === undefined) return undefined;
-    const { buffer, f32 } = memory;
+    // From here on no getter is left to run, which might detach an array, grow the memory, or give the block back.
+    const prepared = this.#prepared;
+    if (prepared === undefined || !this.#isPrepared()) return undefined;
     const { query: sizeQ, key: sizeK, value: sizeV, out: size } = this.#sizes;
-    // Last, when no getter is left to run that might detach one.
     if (q.length !== sizeQ || k.length !== sizeK || v.length !== sizeV) return undefined;
+    const { memory, kernels } = this.#core;
+    const { buffer } = memory;
     if (q.buffer === buffer || k.buffer === buffer || v.buffer === buffer) return undefined;
-    copy(q, sizeQ, f32, prepared.query >>> 2);
-    copy(k, sizeK, f32, prepared.key >>> 2);
-    copy(v, sizeV, f32, prepared.value >>> 2);
+    memory.copyIn(q, 0, sizeQ, prepared.query);
+    memory.copyIn(k, 0, sizeK, prepared.key);
+    memory.copyIn(v, 0, sizeV, prepared.value);
     kernels.attention(prepared.params, 0, prepared.items);
     return { data: memory.copyOut(prepared.out, size), shape: this.#out.slice() };
   }
@@ -129,7 +129,7 @@ export function noteCall(
   const { data, shape } = result as Tensor; // without options it is one
   if (data.length === 0 || data.length > MOST_FLOATS) return;
   if (core.again?.fits(inputs, isCausal)) {
-    core.again.prepare(core, inputs);
+    core.again.prepare(inputs);
     return;
   }
   core.again?.dispose();
@@ -147,12 +147,8 @@ function isOnlyCausal(options: AttentionOptions, isCausal: boolean): boolean {
 
 /** The data of a tensor with this shape, nothing for anything else. */
 function dataOf(value: TensorLike, expected: Shape): Float32Array | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+  if (typeof value !== "object" || value === null || value instanceof ResidentTensor) return undefined;
   const { shape, data } = value as Partial<Tensor>;
   if (!Array.isArray(shape) || !sameShape(shape, expected)) return undefined;
   return ArrayBuffer.isView(data) && data instanceof Float32Array ? data : undefined;
-}
-
-function copy(from: Float32Array, size: number, to: Float32Array, at: number): void {
-  for (let i = 0; i < size; i++) to[at + i] = from[i]!;
 }

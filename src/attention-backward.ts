@@ -130,12 +130,8 @@ function differentiate(
 ): void {
   const { kernels, memory } = core;
   const { p } = inputs;
-  const to = {
-    out: memory.stageOperand(out),
-    lse: memory.stageOperand(lse),
-    scratch: memory.stage(kernels.attentionBackwardScratchBytes(p.d, p.dv)),
-  };
-  const params = stageInputs(core, inputs, to);
+  const scratch = memory.stage(kernels.attentionBackwardScratchBytes(p.d, p.dv));
+  const params = stageInputs(core, inputs, memory.stageOperand(out), memory.stageOperand(lse), scratch);
   const gradients = memory.stage(kernels.gradientsSize);
   writeGradients(core, gradients, {
     dOut: memory.stageOperand(dOut),

@@ -2,12 +2,9 @@
 import type { Inputs, Problem, Stored } from "./attention-problem.ts";
 import { type Mask, stagedMaskBytes, stageMask } from "./mask.ts";
 import { blockBytes } from "./memory.ts";
-import { type Addresses, writeParams } from "./params.ts";
+import { writeOperands, writeParams } from "./params.ts";
 import { writePositions } from "./positions.ts";
 import type { Core } from "./tensor.ts";
-
-/** Where the results go, and the scratch. */
-type ResultAddresses = Pick<Addresses, "out" | "lse" | "scratch">;
 
 /** Bytes of arena for the operands, the params and what belongs to them. */
 export function inputBytes(core: Core, inputs: Inputs): number {
@@ -45,37 +42,31 @@ function stageMaskOf(core: Core, mask: Mask | undefined, stored: Stored | undefi
 }
 
 /** Copies in what does not live in Wasm memory, and writes the params; returns their address. */
-export function stageInputs(core: Core, inputs: Inputs, results: ResultAddresses): number {
+export function stageInputs(core: Core, inputs: Inputs, out: number, lse: number, scratch: number): number {
   const { memory } = core;
+  const params = stageOthers(core, inputs, scratch);
   const query = memory.stageOperand(inputs.q);
   const key = memory.stageOperand(inputs.k);
   const value = memory.stageOperand(inputs.v);
-  return stageOthers(core, inputs, query, key, value, results);
+  writeOperands(core, params, query, key, value, out, lse);
+  return params;
 }
 
-/** The same where query, key and value are in Wasm memory. */
+/** The same without query, key, value and results, which `writeOperands` adds. */
 export function stageOthers(
   core: Core,
   { p, positions, mask, alibiSlopes, sinks }: Inputs,
-  query: number,
-  key: number,
-  value: number,
-  results: ResultAddresses,
+  scratch: number,
 ): number {
   const { memory } = core;
   const staging = stagingBytes(core, p);
   const to = {
-    query,
-    key,
-    value,
     mask: stageMaskOf(core, mask, p.stored),
     queryOffsets: memory.stage(p.batch * 4),
     kvLengths: memory.stage(p.batch * 4),
     alibiSlopes: alibiSlopes === undefined ? 0 : memory.stageOperand(alibiSlopes),
     sinks: sinks === undefined ? 0 : memory.stageOperand(sinks),
-    out: results.out,
-    lse: results.lse,
-    scratch: results.scratch,
+    scratch,
     staging: staging === 0 ? 0 : memory.stage(staging),
   };
   writePositions(core, positions, p, to.queryOffsets, to.kvLengths);
@@ -94,8 +85,8 @@ export function workItems({ kernels }: Core, { batch, numHeads, numKvHeads, lq, 
   return kernels.attentionWorkItems(batch, numHeads, numKvHeads, lq, lk, d);
 }
 
-/** Stages the inputs and runs the kernel. */
-export function attend(core: Core, inputs: Inputs, results: ResultAddresses): void {
-  const params = stageInputs(core, inputs, results);
+/** Stages the inputs and runs the kernel, which writes to `out`. */
+export function attend(core: Core, inputs: Inputs, out: number, scratch: number): void {
+  const params = stageInputs(core, inputs, out, core.kernels.NO_LSE, scratch);
   core.kernels.attention(params, 0, workItems(core, inputs.p));
 }

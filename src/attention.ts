@@ -1,4 +1,4 @@
-// scaledDotProductAttention: checks the problem, stages it, calls the kernel once.
+// scaledDotProductAttention: checks the problem, stages it, calls the kernel, for long operands part after part.
 import { noteCall } from "./attention-again.ts";
 import {
   checkScoreAlias,
@@ -8,10 +8,10 @@ import {
   readInputs,
   SCORE_OPTIONS,
 } from "./attention-problem.ts";
-import { attend, inputBytes, otherBytes, scratchBytes, stageOthers, workItems } from "./attention-staging.ts";
+import { otherBytes, scratchBytes, stageOthers, workItems } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
-import { writeParts } from "./params.ts";
-import { type Cut, cut, partBytes, resultBytes, runInParts } from "./parts.ts";
+import { writeOperands } from "./params.ts";
+import { type Cut, cut, partBytes, resultBytes, runInParts, WHOLE } from "./parts.ts";
 import { makeResults, type Result, reserve } from "./result.ts";
 import { NONE, readFlag, readOptions } from "./shapes.ts";
 import { type Core, checkAlias, type Operand, readOut } from "./tensor.ts";
@@ -48,57 +48,41 @@ export function computeAttention(
   const shapes = returnLse ? [outShape(inputs), lseShape(inputs)] : [outShape(inputs)];
   const results = makeResults(core, fn, shapes, resident, given, options.out);
   const [result, lse] = results as [Result, Result | undefined];
-  if (result.size > 0 || (lse !== undefined && lse.size > 0)) {
-    const parts = cutHeads(inputs, result);
-    if (parts.step < parts.units) attendInParts(core, fn, inputs, parts, results);
-    else attendWhole(core, fn, inputs, results);
-  }
+  if (result.size > 0 || (lse !== undefined && lse.size > 0)) run(core, fn, inputs, results);
   const out = result.close();
   return lse === undefined ? out : { out, lse: lse.close() };
 }
 
-function attendWhole(core: Core, fn: string, inputs: Inputs, results: readonly Result[]): void {
-  const { memory } = core;
-  const [out, lse] = results as [Result, Result | undefined];
-  const scratchSize = scratchBytes(core, inputs.p);
-  const resultBytes = out.stagedBytes() + (lse === undefined ? 0 : lse.stagedBytes());
-  reserve(core, fn, inputBytes(core, inputs) + resultBytes + blockBytes(scratchSize), results);
-  const to = {
-    out: out.stage(),
-    lse: lse === undefined ? 0 : lse.stage(),
-    scratch: memory.stage(scratchSize),
-  };
-  attend(core, inputs, to);
-  out.take(to.out, 0, out.size);
-  if (lse !== undefined) lse.take(to.lse, 0, lse.size);
-}
-
 /**
  * The key/value heads of all batch entries, each with the query heads that read it, or in layout blhd, where heads lie
- * between each other, the batch entries. Whole where an operand serves all batch entries, or parts would meet.
+ * between each other, the batch entries. Whole where an operand serves all batch entries.
  */
 function cutHeads({ p, q, k, v }: Inputs, out: Result): Cut {
-  const units = p.isBlhd ? p.batch : p.batch * p.numKvHeads;
-  const isShared = Math.min(p.queryBatch, p.keyBatch, p.valueBatch) < p.batch;
-  return isShared ? { units, step: units } : cut(units, [q, k, v], out);
+  if (Math.min(p.queryBatch, p.keyBatch, p.valueBatch) < p.batch) return WHOLE;
+  return cut(p.isBlhd ? p.batch : p.batch * p.numKvHeads, [q, k, v], out);
 }
 
-/** Part after part of query, key and value; the other inputs are brought in before, as a whole. */
-function attendInParts(core: Core, fn: string, inputs: Inputs, parts: Cut, results: readonly Result[]): void {
+/** Brings in the other inputs as a whole, and then query, key and value part after part. */
+function run(core: Core, fn: string, inputs: Inputs, results: readonly Result[]): void {
   const { memory, kernels } = core;
   const { q, k, v, p } = inputs;
-  const operands = [q, k, v];
+  const parts = cutHeads(inputs, results[0]!);
   const scratchSize = scratchBytes(core, p);
   let bytes = otherBytes(core, inputs) + blockBytes(scratchSize);
-  for (const operand of operands) bytes += partBytes(memory, operand, parts);
+  bytes += partBytes(memory, q, parts) + partBytes(memory, k, parts) + partBytes(memory, v, parts);
   for (const result of results) bytes += resultBytes(result, parts);
   reserve(core, fn, bytes, results);
-  const to = { out: 0, lse: 0, scratch: memory.stage(scratchSize) };
-  const params = stageOthers(core, inputs, 0, 0, 0, to);
+  const params = stageOthers(core, inputs, memory.stage(scratchSize));
+  const [out, lse] = results as [Result, Result | undefined];
   const items = workItems(core, p) / parts.units;
-  runInParts(memory, parts, operands, results, (addresses, begin, end) => {
-    const [query, key, value, out, lse] = addresses as [number, number, number, number, number?];
-    writeParts(core, params, query, key, value, out, lse ?? 0);
+  runInParts(memory, parts, [q, k, v], results, (at, begin, end) => {
+    // The kernel counts heads and batch entries from the first of all, so it gets the addresses that belong to those.
+    const before = (size: number) => (size / parts.units) * begin * 4;
+    const query = at[0]! - before(q.size);
+    const key = at[1]! - before(k.size);
+    const value = at[2]! - before(v.size);
+    const to = lse === undefined ? kernels.NO_LSE : at[4]! - before(lse.size);
+    writeOperands(core, params, query, key, value, at[3]! - before(out.size), to);
     kernels.attention(params, begin * items, end * items);
   });
 }

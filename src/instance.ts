@@ -145,6 +145,7 @@ export interface Kernels {
   readonly FLOAT16: number;
   readonly FLOAT16_FINITE: number;
   readonly UNBOUNDED: number;
+  readonly NO_LSE: number;
   readonly paramsSize: number;
   readonly paramsQuery: number;
   readonly paramsKey: number;

@@ -1,5 +1,5 @@
 // The attnMask option: its type, its shape against [...batch, heads, queryLength, keyLength], its strides.
-import { blockBytes } from "./memory.ts";
+import { blockBytes, refuseChanged } from "./memory.ts";
 import { describe, showShape, sizeOf } from "./shapes.ts";
 import {
   type Core,
@@ -115,7 +115,10 @@ export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape):
 /** Bytes of arena for the mask. */
 export function stagedMaskBytes(core: Core, mask: Mask | undefined): number {
   if (mask === undefined) return 0;
-  return mask.additive === undefined ? blockBytes(mask.byteLength) : core.memory.stagedBytes(mask.additive);
+  if (mask.additive !== undefined) return core.memory.stagedBytes(mask.additive);
+  if (mask.byteAddress < 0 && mask.bytes!.length !== mask.byteLength)
+    refuseChanged("a mask", mask.byteLength);
+  return blockBytes(mask.byteLength);
 }
 
 /** Address of the mask, copied in where it does not live in Wasm memory. */

@@ -1,6 +1,6 @@
 // What matmul and its gradients compute with: operands read as stacks of matrices, the shape of the product, the factors.
 import { broadcast, broadcastStrides } from "./broadcast.ts";
-import { type Cut, cut } from "./parts.ts";
+import { type Cut, cut, WHOLE } from "./parts.ts";
 import { readFlag, readNumber, showShape, sizeOf } from "./shapes.ts";
 import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { MatmulOptions } from "./types/dense.ts";
@@ -255,17 +255,20 @@ export function multiply(
 }
 
 /**
- * How one matrix on the right is cut: by its rows as it is stored. Those are terms of every sum, in blocks of KC as the
- * kernel takes them, so that the bits are the same; or, transposed, columns of the result.
+ * How the matrix on the right is cut where it is copied and there is one: by its rows as it is stored. Those are terms of
+ * every sum, cut where the kernel cuts them, so that the bits are the same; or, transposed, columns of the result, as
+ * many as the kernel takes at a time, so that a is walked no more often than by a call for all.
  */
-export function cutRight({ kernels }: Core, operand: Operand, left: Stack, right: Stack): Cut {
+export function cutRight({ kernels }: Core, operand: Operand, left: Stack, right: Stack, batch: Shape): Cut {
+  if (sizeOf(batch) !== 1) return WHOLE;
   const isTransposed = right.columnStride !== 1;
-  const block = !isTransposed ? kernels.KC : left.rows > kernels.FEW_ROWS ? kernels.NC : kernels.NR;
   const { units, step } = cut(isTransposed ? right.columns : right.rows, [operand]);
+  if (step >= units) return WHOLE;
+  const block = !isTransposed ? kernels.KC : left.rows > kernels.FEW_ROWS ? kernels.NC : kernels.NR;
   return { units, step: Math.max(block, step - (step % block)) };
 }
 
-/** The part [begin, end) of such a product, `at` saying where all of each operand begins. */
+/** The part [begin, end) of such a product, `at` saying where it begins in the operand on the right, and the others. */
 export function multiplyPart(
   core: Core,
   left: Stack,
@@ -279,14 +282,10 @@ export function multiplyPart(
   const count = end - begin;
   const { columns } = right;
   if (right.columnStride !== 1) {
-    const to = { ...at, right: at.right + begin * right.columnStride * 4, out: at.out + begin * 4 };
+    const to = { ...at, out: at.out + begin * 4 };
     gemm(core, left.rows, count, left.columns, left, right, columns, alpha, beta, to);
-    return;
+  } else {
+    const from = { ...at, left: at.left + begin * left.columnStride * 4 };
+    gemm(core, left.rows, columns, count, left, right, columns, alpha, begin === 0 ? beta : 1, from);
   }
-  const from = {
-    ...at,
-    left: at.left + begin * left.columnStride * 4,
-    right: at.right + begin * right.rowStride * 4,
-  };
-  gemm(core, left.rows, columns, count, left, right, columns, alpha, begin === 0 ? beta : 1, from);
 }

@@ -9,9 +9,9 @@ import {
   stacksOf,
 } from "./matmul-problem.ts";
 import { blockBytes } from "./memory.ts";
-import { PART_SIZE, partBytes, runInParts, WHOLE } from "./parts.ts";
+import { partBytes, runInParts } from "./parts.ts";
 import { Result, reserve } from "./result.ts";
-import { NONE, readOptions, sizeOf } from "./shapes.ts";
+import { NONE, readOptions } from "./shapes.ts";
 import { type Core, checkAlias, readOut } from "./tensor.ts";
 import type { MatmulOptions } from "./types/dense.ts";
 import type { Tensor, TensorLike } from "./types/tensor.ts";
@@ -40,9 +40,7 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, given: MatmulOp
   const result = new Result(core, FN, shape, out, options.out, resident);
   const { batch, a: x, b: y, out: z } = stacksOf(problem);
   const scratchBytes = productScratchBytes(core, x, y);
-  // In parts only one matrix on the right that is copied: the weights, as a rule, and most of the bytes.
-  const isCuttable = right.size > PART_SIZE && right.address < 0 && sizeOf(batch) === 1;
-  const parts = isCuttable ? cutRight(core, right, x, y) : WHOLE;
+  const parts = cutRight(core, right, x, y, batch); // the weights, as a rule, and most of the bytes
   const bytes =
     memory.stagedBytes(left) +
     partBytes(memory, right, parts) +
@@ -60,8 +58,8 @@ export function matmul(core: Core, a: TensorLike, b: TensorLike, given: MatmulOp
     copyBroadcast(memory.f32, from >>> 2, addend.shape, shape, memory.f32, at.out >>> 2);
   }
   if (isCut && result.size > 0) {
-    runInParts(memory, parts, [right], [], ([address], begin, end) =>
-      multiplyPart(core, x, y, alpha, beta, { ...at, right: address! }, begin, end),
+    runInParts(memory, parts, [right], [], (addresses, begin, end) =>
+      multiplyPart(core, x, y, alpha, beta, { ...at, right: addresses[0]! }, begin, end),
     );
   } else if (result.size > 0) multiply(core, x, y, z.batchStrides, batch, alpha, beta, at);
   return result.finish(at.out);

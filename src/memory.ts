@@ -19,6 +19,13 @@ export function blockBytes(bytes: number): number {
   return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 }
 
+/** Throws for what a getter of a later argument has taken away. */
+export function refuseChanged(what: string, size: string | number): never {
+  throw new TypeError(
+    `wasm-attention: ${what} ${size} was disposed, changed or detached while the call read its other arguments`,
+  );
+}
+
 export class LinearMemory {
   /** The memory's buffer and views of all of it, made anew whenever it has grown. */
   buffer!: ArrayBuffer;
@@ -32,6 +39,8 @@ export class LinearMemory {
   readonly #starts: number[] = [];
   readonly #sizes: number[] = [];
   readonly #allocated = new Map<number, number>();
+  /** Blocks that are no tensor's, beside the arena: kept for a call to come, and the first to go where room is short. */
+  readonly #internal = new Set<number>();
   /** End of what the allocator hands out; the bytes behind it are the slack that kernels may read. */
   #end: number;
   readonly #slack: number;
@@ -67,8 +76,8 @@ export class LinearMemory {
       try {
         this.#growFor(size, caller);
       } catch (error) {
-        if (this.#arenaBytes === 0) throw error;
-        this.#releaseArena(); // idle between calls: its room may be all that is missing
+        // Idle between calls: their room may be all that is missing.
+        if (!this.#releaseInternal()) throw error;
         if (this.#bestFit(size) < 0) this.#growFor(size, caller);
       }
       index = this.#bestFit(size);
@@ -76,13 +85,24 @@ export class LinearMemory {
     return this.#take(index, size);
   }
 
-  /** The same, or -1 where there is no room for it. */
+  /** True while a block that tryAllocate gave has not been given back, nor taken away where room was short. */
+  isKept(pointer: number): boolean {
+    return this.#internal.has(pointer);
+  }
+
+  /** A block of the library's own, until room gets short, or -1 where there is none for it. */
   tryAllocate(bytes: number): number {
-    try {
-      return this.allocate(bytes, "");
-    } catch {
-      return -1;
+    const size = Math.max(blockBytes(bytes), ALIGNMENT);
+    if (this.#bestFit(size) < 0) {
+      try {
+        this.#growFor(size, "");
+      } catch {
+        return -1;
+      }
     }
+    const pointer = this.#take(this.#bestFit(size), size);
+    this.#internal.add(pointer);
+    return pointer;
   }
 
   /** Grows the memory until a block of `size` fits behind what is in use. */
@@ -99,6 +119,7 @@ export class LinearMemory {
     if (size === undefined)
       throw new RangeError(`wasm-attention: free of ${pointer}, which is not allocated`);
     this.#allocated.delete(pointer);
+    this.#internal.delete(pointer);
     this.#insert(pointer, size);
   }
 
@@ -109,12 +130,12 @@ export class LinearMemory {
       this.#arena = this.allocate(bytes, caller);
       this.#arenaBytes = this.#allocated.get(this.#arena)!;
     }
-    this.#cursor = this.#arena;
+    this.stageFrom(this.#arena);
   }
 
   /**
-   * The next `bytes` of the arena. It would be address 0, which the attention kernel takes for "none", in an arena that
-   * was never allocated; a call of that kernel always reserves room for its parameters, so there it is not.
+   * The next `bytes` of the arena. It would be address 0, which kernels take for "none", in an arena that was never
+   * allocated; but a call that stages anything has reserved room for it.
    */
   stage(bytes: number): number {
     const pointer = this.#cursor;
@@ -122,16 +143,21 @@ export class LinearMemory {
     return pointer;
   }
 
+  /** The next `stage` begins at the start of this block. */
+  stageFrom(block: number): void {
+    this.#cursor = block;
+  }
+
   /** Address of an array that is a view of this memory as it is now, or -1. */
   addressOf(data: Float32Array | Uint8Array): number {
     return data.buffer === this.buffer ? data.byteOffset : -1;
   }
 
-  /** True if [address, address + bytes) lies within one block that is in use and is not the arena. */
+  /** True if [address, address + bytes) lies within the block of a tensor. */
   isInUse(address: number, bytes: number): boolean {
     for (const [start, size] of this.#allocated) {
       if (address >= start && address + bytes <= start + size)
-        return start !== this.#arena || this.#arenaBytes === 0;
+        return !this.#internal.has(start) && (start !== this.#arena || this.#arenaBytes === 0);
     }
     return false;
   }
@@ -152,10 +178,7 @@ export class LinearMemory {
    */
   stagedBytes(operand: Operand): number {
     if (operand.owner?.disposed || (operand.address < 0 && operand.data.length !== operand.size)) {
-      throw new TypeError(
-        `wasm-attention: an operand of shape ${showShape(operand.shape)} was disposed, changed or detached while the ` +
-          "call read its other arguments",
-      );
+      refuseChanged("an operand of shape", showShape(operand.shape));
     }
     return operand.address < 0 ? blockBytes(operand.size * 4) : 0;
   }
@@ -173,7 +196,8 @@ export class LinearMemory {
     const to = pointer >>> 2;
     const size = end - begin;
     if (size <= LOOP_SIZE) for (let i = 0; i < size; i++) this.f32[to + i] = data[begin + i]!;
-    else this.f32.set(size === data.length ? data : data.subarray(begin, end), to);
+    // Not subarray, which would call a constructor of the caller's where the array is of a class of theirs.
+    else this.f32.set(new Float32Array(data.buffer, data.byteOffset + begin * 4, size), to);
   }
 
   /** A new array with the `size` floats at an address. */
@@ -230,6 +254,14 @@ export class LinearMemory {
       starts.splice(low, 0, start);
       sizes.splice(low, 0, size);
     }
+  }
+
+  /** Gives back all that is no tensor's; false where there is nothing. */
+  #releaseInternal(): boolean {
+    const had = this.#arenaBytes > 0 || this.#internal.size > 0;
+    this.#releaseArena();
+    for (const pointer of this.#internal) this.free(pointer);
+    return had;
   }
 
   #releaseArena(): void {

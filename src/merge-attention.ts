@@ -2,18 +2,23 @@
 
 import { makeResults, reserve } from "./result.ts";
 import { describe, NONE, readLayout, readOptions, sameShape, showShape } from "./shapes.ts";
-import { type Core, readOperand } from "./tensor.ts";
+import { type Core, type Operand, readOperand } from "./tensor.ts";
 import type { AttentionPart, AttentionWithLse, MergeAttentionOptions } from "./types/attention.ts";
 import type { Shape, Tensor } from "./types/tensor.ts";
 
 const FN = "mergeAttention";
 const OPTIONS: ReadonlySet<keyof MergeAttentionOptions> = new Set(["layout"]);
 
-/** One checked part: values of its output and of its log-sum-exp. */
+/** One checked part. */
 interface Part {
+  out: Operand;
+  lse: Operand;
+}
+
+/** The values of one part. */
+interface Values {
   out: Float32Array;
   lse: Float32Array;
-  resident: boolean;
 }
 
 /** Shape of lse that belongs to an output: the width dropped, heads before length in either layout. */
@@ -23,13 +28,7 @@ function lseShapeOf(out: Shape, isBlhd: boolean): number[] {
   return shape;
 }
 
-function readPart(
-  core: Core,
-  part: unknown,
-  i: number,
-  first: Shape | undefined,
-  isBlhd: boolean,
-): { part: Part; shape: Shape } {
+function readPart(core: Core, part: unknown, i: number, first: Shape | undefined, isBlhd: boolean): Part {
   if (typeof part !== "object" || part === null) {
     throw new TypeError(`${FN}: parts[${i}] must be { out, lse }, got ${describe(part)}`);
   }
@@ -53,11 +52,7 @@ function readPart(
       `${FN}: parts[${i}].lse.shape must be ${showShape(lseShape)} for out ${showShape(out.shape)}, got ${showShape(lse.shape)}`,
     );
   }
-  const resident = out.resident && lse.resident;
-  return {
-    part: { out: core.memory.valuesOf(out), lse: core.memory.valuesOf(lse), resident },
-    shape: out.shape,
-  };
+  return { out, lse };
 }
 
 /**
@@ -65,7 +60,7 @@ function readPart(
  * passed over, whatever its output; where all are, the row is 0.
  */
 function mergeRow(
-  parts: readonly Part[],
+  parts: readonly Values[],
   row: number,
   first: number,
   width: number,
@@ -94,13 +89,12 @@ export function mergeAttention(
   if (!Array.isArray(parts) || parts.length === 0) {
     throw new TypeError(`${FN}: parts must be an array of one or more { out, lse }, got ${describe(parts)}`);
   }
-  let shape: Shape | undefined;
-  const read = parts.map((part, i) => {
-    const checked = readPart(core, part, i, shape, isBlhd);
-    shape ??= checked.shape;
-    return checked.part;
-  });
-  const outShape = [...shape!];
+  const checked: Part[] = [];
+  for (let i = 0; i < parts.length; i++) {
+    checked.push(readPart(core, parts[i], i, checked[0]?.out.shape, isBlhd));
+  }
+  const read = checked.map(({ out, lse }) => ({ out: valuesOf(core, out), lse: valuesOf(core, lse) }));
+  const outShape = [...checked[0]!.out.shape];
   const lseShape = lseShapeOf(outShape, isBlhd);
   const width = outShape[outShape.length - 1]!;
   const rows = read[0]!.lse.length;
@@ -118,8 +112,16 @@ export function mergeAttention(
     { data: out, shape: outShape },
     { data: lse, shape: lseShape },
   ];
-  const [first, second] = read.every((part) => part.resident) ? toResident(core, merged) : merged;
+  const [first, second] = checked.every(({ out, lse }) => out.resident && lse.resident)
+    ? toResident(core, merged)
+    : merged;
   return { out: first!, lse: second! };
+}
+
+/** The values of an operand, once all are read and no getter is left that might move them. */
+function valuesOf({ memory }: Core, operand: Operand): Float32Array {
+  memory.stagedBytes(operand); // throws where one has
+  return memory.valuesOf(operand);
 }
 
 /** The same tensors in Wasm memory. */

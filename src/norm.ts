@@ -116,7 +116,7 @@ function run(core: Core, problem: Problem, given: TensorLike | undefined): Tenso
   runInParts(memory, parts, [x], results, (at, begin, end) => {
     // Empty rows have statistics, and without those there may be more rows than the kernel can count.
     if (n === 0 && !returnStats) return;
-    kernels.norm(mode, n, eps, at[0]!, weight, bias, at[1]!, at[2] ?? 0, at[3] ?? 0, begin, end);
+    kernels.norm(mode, n, eps, at[0]!, weight, bias, at[1]!, at[2] ?? 0, at[3] ?? 0, 0, end - begin);
   });
   return results.map((result) => result.close());
 }

@@ -5,13 +5,8 @@ import type { Mask } from "./mask.ts";
 import type { LinearMemory } from "./memory.ts";
 import type { Core } from "./tensor.ts";
 
-/** Addresses of the operands and results. */
-export interface Addresses {
-  query: number;
-  key: number;
-  value: number;
-  out: number;
-  lse: number;
+/** Addresses of what is not query, key, value or a result. */
+interface Addresses {
   mask: number;
   queryOffsets: number;
   kvLengths: number;
@@ -43,7 +38,7 @@ function maskKind(kernels: Kernels, mask: Mask | undefined): number {
   return mask.additive === undefined ? kernels.MASK_BOOLEAN : kernels.MASK_ADDITIVE;
 }
 
-/** Writes the struct AttentionParams (assembly/params.ts) at `address`. */
+/** Writes the struct AttentionParams (assembly/params.ts) at `address`, but for what `writeOperands` does. */
 export function writeParams(
   core: Core,
   address: number,
@@ -74,8 +69,8 @@ export function writeParams(
   if (p.dropoutP > 0) writeDropout(memory, kernels, address, p);
 }
 
-/** Writes where query, key, value and results begin, which differs from part to part. */
-export function writeParts(
+/** Writes where query, key, value and results begin, `lse` being NO_LSE where it is not wanted. */
+export function writeOperands(
   { kernels, memory: { i32 } }: Core,
   address: number,
   query: number,
@@ -91,10 +86,7 @@ export function writeParts(
   i32[(address + kernels.paramsLse) >>> 2] = lse;
 }
 
-function writeAddresses(core: Core, address: number, to: Addresses): void {
-  const { kernels, memory } = core;
-  const { i32 } = memory;
-  writeParts(core, address, to.query, to.key, to.value, to.out, to.lse);
+function writeAddresses({ kernels, memory: { i32 } }: Core, address: number, to: Addresses): void {
   i32[(address + kernels.paramsMask) >>> 2] = to.mask;
   i32[(address + kernels.paramsQueryOffsets) >>> 2] = to.queryOffsets;
   i32[(address + kernels.paramsKvLengths) >>> 2] = to.kvLengths;

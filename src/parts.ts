@@ -1,15 +1,14 @@
 // Long operands pass through Wasm memory in parts: each part is copied in, computed with and copied out while it is in
-// cache, and takes the place of the one before. Kernels take a range of work, so they need not know; a part stands
-// where it would if its operand began `from` floats before it.
+// cache, and takes the place of the one before.
 import { blockBytes, type LinearMemory } from "./memory.ts";
 import type { Result } from "./result.ts";
 import type { Operand } from "./tensor.ts";
 
 /**
  * What passes at a time, operands and results together, in floats: 512 KiB stay in L2. Against copying 64 MB of keys and
- * values whole, decode takes half the time; 256 KiB and 1 MiB differ by less than the noise. npm run bench -- attention
+ * values whole, decode takes half the time; 256 KiB is as good, 1 MiB 4 % worse. npm run bench -- attention
  */
-export const PART_SIZE = 131072;
+const PART_SIZE = 131072;
 
 /** A call of `units` equal units of work, `step` of which pass at a time. Operands and results divide evenly into them. */
 export interface Cut {
@@ -45,8 +44,8 @@ export function resultBytes(result: Result, { units, step }: Cut): number {
 }
 
 /**
- * Runs `kernel` over one part after the other. It gets the addresses of the operands and then of the results, as if all
- * of each were there, and the units [begin, end) of the part. The results are left to be closed.
+ * Runs `kernel` over one part after the other: units [begin, end), with the addresses of the first of them in each operand
+ * and then in each result. The results are left to be closed.
  */
 export function runInParts(
   memory: LinearMemory,
@@ -66,12 +65,14 @@ export function runInParts(
   for (let begin = 0; begin < units; begin += step) {
     const end = Math.min(begin + step, units);
     for (let i = 0; i < inputs; i++) {
-      const operand = operands[i]!;
-      addresses[i] = passIn(memory, operand, slots[i]!, operand.size / units, begin, end);
+      const { address, data, size } = operands[i]!;
+      const unit = size / units;
+      if (address < 0) memory.copyIn(data, unit * begin, unit * end, slots[i]!);
+      else addresses[i] = address + unit * begin * 4;
     }
     for (let i = 0; i < results.length; i++) {
       const { isCopied, size } = results[i]!;
-      if (isCopied) addresses[inputs + i] = slots[inputs + i]! - (size / units) * begin * 4;
+      if (!isCopied) addresses[inputs + i] = slots[inputs + i]! + (size / units) * begin * 4;
     }
     kernel(addresses, begin, end);
     for (let i = 0; i < results.length; i++) {
@@ -79,18 +80,4 @@ export function runInParts(
       results[i]!.take(slots[inputs + i]!, unit * begin, unit * (end - begin));
     }
   }
-}
-
-/** Copies in the units [begin, end) of an operand that is not in Wasm memory; returns where all of it would begin. */
-function passIn(
-  memory: LinearMemory,
-  { address, data }: Operand,
-  slot: number,
-  unit: number,
-  begin: number,
-  end: number,
-): number {
-  if (address >= 0) return address;
-  memory.copyIn(data, unit * begin, unit * end, slot);
-  return slot - unit * begin * 4;
 }

@@ -15,8 +15,11 @@ interface Uninitialized {
  */
 function allocate(size: number): Float32Array {
   const { Buffer } = globalThis as Uninitialized;
-  if (Buffer?.allocUnsafeSlow === undefined) return new Float32Array(size);
-  return new Float32Array(Buffer.allocUnsafeSlow(size * 4).buffer);
+  if (size < 2 ** 29 && Buffer?.allocUnsafeSlow !== undefined) {
+    const { buffer, byteLength } = Buffer.allocUnsafeSlow(size * 4);
+    if (buffer.byteLength === byteLength) return new Float32Array(buffer); // a pool would be shared
+  }
+  return new Float32Array(size);
 }
 
 /** A result of one call: where the kernel writes it, and what the caller gets. */
@@ -87,13 +90,13 @@ export class Result {
   /** Copies out the `size` floats at `pointer`, which are those from float `from` on. */
   take(pointer: number, from: number, size: number): void {
     if (!this.isCopied) return;
-    const floats = this.#core.memory.floatsAt(pointer, size);
-    if (this.#out !== undefined) this.#out.data.set(floats, from);
-    else if (size === this.size) this.#data = this.#core.memory.copyOut(pointer, size);
-    else {
-      this.#data ??= allocate(this.size);
-      this.#data.set(floats, from);
+    const { memory } = this.#core;
+    if (this.#out === undefined && size === this.size) {
+      this.#data = memory.copyOut(pointer, size);
+      return;
     }
+    this.#data ??= this.#out?.data ?? allocate(this.size);
+    this.#data.set(memory.floatsAt(pointer, size), from);
   }
 
   /** What the caller gets, once the kernel has written to `pointer`. */

@@ -23,10 +23,10 @@ function backward(
   const mode = fn === "softmaxBackward" ? kernels.SOFTMAX : kernels.LOG_SOFTMAX;
   const { outer, n, inner } = extents(shape, along, along);
   const groups = Math.ceil(inner / 4);
-  return computeAlike(core, fn, operands, out, outer, (to, y, dOut, begin, end) => {
+  return computeAlike(core, fn, operands, out, outer, (to, y, dOut, count) => {
     if (n * inner === 0) return;
-    if (inner === 1) kernels.softmaxBackwardRows(mode, n, dOut, y, to, begin, end);
-    else kernels.softmaxBackwardColumns(mode, n, inner, dOut, y, to, begin * groups, end * groups);
+    if (inner === 1) kernels.softmaxBackwardRows(mode, n, dOut, y, to, 0, count);
+    else kernels.softmaxBackwardColumns(mode, n, inner, dOut, y, to, 0, count * groups);
   });
 }
 

@@ -27,20 +27,18 @@ export function extents(shape: Shape, first: number, last: number): Extents {
   return e;
 }
 
-/** Runs the kernel of one mode over [begin, end) of `outer`: by rows, or by columns in groups of four lanes. */
+/** Runs the kernel of one mode over `count` of `outer`: by rows, or by columns in groups of four lanes. */
 function runKernel(
   { kernels }: Core,
   mode: number,
   { n, inner }: Extents,
   from: number,
   to: number,
-  begin: number,
-  end: number,
+  count: number,
 ): void {
-  if ((end - begin) * inner === 0 || (n === 0 && mode !== kernels.LOG_SUM_EXP)) return; // nothing to write
-  const groups = Math.ceil(inner / 4);
-  if (inner === 1) kernels.softmaxRows(mode, n, from, to, begin, end);
-  else kernels.softmaxColumns(mode, n, inner, from, to, begin * groups, end * groups);
+  if (count * inner === 0 || (n === 0 && mode !== kernels.LOG_SUM_EXP)) return; // nothing to write
+  if (inner === 1) kernels.softmaxRows(mode, n, from, to, 0, count);
+  else kernels.softmaxColumns(mode, n, inner, from, to, 0, count * Math.ceil(inner / 4));
 }
 
 function normalize(
@@ -54,8 +52,8 @@ function normalize(
   const along = normalizeAxis(fn, axis, x.shape.length);
   const mode = fn === "softmax" ? core.kernels.SOFTMAX : core.kernels.LOG_SOFTMAX;
   const e = extents(x.shape, along, along);
-  return computeAlike(core, fn, [["x", x]], out, e.outer, (to, from, _, begin, end) =>
-    runKernel(core, mode, e, from, to, begin, end),
+  return computeAlike(core, fn, [["x", x]], out, e.outer, (to, from, _, count) =>
+    runKernel(core, mode, e, from, to, count),
   );
 }
 
@@ -107,8 +105,8 @@ export function logSumExp(core: Core, x: TensorLike, given: LogSumExpOptions = N
   const e = extents(input.shape, first, last);
   const parts = cut(e.outer, [input], result);
   reserve(core, fn, partBytes(core.memory, input, parts) + resultBytes(result, parts), [result]);
-  runInParts(core.memory, parts, [input], [result], ([from, to], begin, end) =>
-    runKernel(core, core.kernels.LOG_SUM_EXP, e, from!, to!, begin, end),
+  runInParts(core.memory, parts, [input], [result], (at, begin, end) =>
+    runKernel(core, core.kernels.LOG_SUM_EXP, e, at[0]!, at[1]!, end - begin),
   );
   return result.close();
 }
@@ -134,7 +132,7 @@ function reduceRuns(
   runs.forEach(([first, last], i) => {
     const target = i === runs.length - 1 ? to : steps[i % 2 === 0 ? 0 : 1];
     const e = extents(left, first, last);
-    runKernel(core, kernels.LOG_SUM_EXP, e, from, target, 0, e.outer);
+    runKernel(core, kernels.LOG_SUM_EXP, e, from, target, e.outer);
     left.fill(1, first, last + 1);
     from = target;
   });

@@ -3,8 +3,22 @@
 
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
-import type { AttentionOptions, Runtime, Tensor, TensorLike } from "../src/index.ts";
-import { describeVariants, freshRuntime, itRefuses, randomTensor, type TestTensor } from "./support.ts";
+import {
+  type AttentionOptions,
+  createRuntimeSync,
+  type ResidentTensor,
+  type Runtime,
+  type Tensor,
+  type TensorLike,
+} from "../src/index.ts";
+import {
+  describeVariants,
+  freshRuntime,
+  itRefuses,
+  randomTensor,
+  type TestTensor,
+  wasmBytes,
+} from "./support.ts";
 
 let seed = 0;
 const random = (...shape: number[]): TestTensor => randomTensor(shape, ++seed);
@@ -123,7 +137,65 @@ describeVariants("attention again", (runtime, variant) => {
     };
     return runtime.scaledDotProductAttention(query, key, v);
   };
+  const disposed = () => {
+    prepare(runtime, SHAPE);
+    const query = runtime.tensor(SHAPE);
+    query.dispose();
+    return runtime.scaledDotProductAttention(query, k, v);
+  };
+
+  it("a getter that calls again, with other shapes, does not take the ground away", () => {
+    const own = freshRuntime(variant);
+    prepare(own, SHAPE);
+    const tensors: ResidentTensor[] = [];
+    const query = {
+      data: q.data,
+      get shape() {
+        prepare(own, [1, 3, 8, 4]);
+        for (let i = 0; i < 500; i++) tensors.push(own.tensor([16]));
+        return SHAPE;
+      },
+    };
+    const expected = freshRuntime(variant).scaledDotProductAttention(q, k, v).data;
+    expect(own.scaledDotProductAttention(query, k, v).data).toEqual(expected);
+    expect(tensors.every(({ data }) => data.every((x) => x === 0))).toBe(true);
+  });
+
+  it("gives its memory up where room is short, and goes on without", () => {
+    const own = createRuntimeSync({ module: wasmBytes(variant), maxMemoryBytes: 2 ** 19 });
+    const most = (2 ** 19 - 8192) / 4 - 100;
+    for (let i = 0; i < 3; i++) {
+      prepare(own, SHAPE);
+      own.tensor([most]).dispose();
+    }
+    const all = own.tensor([most - 12_000]);
+    for (let i = 0; i < 3; i++) prepare(own, [1, 16, 4, 4]);
+    const expected = freshRuntime(variant).scaledDotProductAttention(q, k, v).data;
+    expect(own.scaledDotProductAttention(q, k, v).data).toEqual(expected);
+    all.dispose();
+  });
+
+  it("a view of memory that was given back is none of a tensor where that memory is now its own", () => {
+    const own = freshRuntime(variant);
+    const big = own.tensor([40_000]);
+    const { data } = big;
+    big.dispose();
+    prepare(own, SHAPE);
+    for (let at = 0; at < 40_000; at += 100) {
+      const view = { data: data.subarray(at, at + 16), shape: [16] };
+      expect(() => own.exp({ data: new Float32Array(16), shape: [16] }, { out: view })).toThrow(
+        /belongs to no tensor/,
+      );
+    }
+  });
+
   itRefuses(runtime, [
+    [
+      "a tensor disposed of",
+      disposed,
+      TypeError,
+      /query is a resident tensor of shape \[1, 2, 4, 4\] that was disposed/,
+    ],
     ["no tensor", attend(null), TypeError, /query must be a tensor/],
     [
       "a short array",

@@ -74,6 +74,29 @@ describe("what a getter does in the middle of a call", () => {
     expect(() => other.attend(last)).toThrow(/attend: the cache was disposed/);
   });
 
+  it("a mask that gets longer or shorter is refused, and nothing beside it is written", () => {
+    const q = zeros(1, 8, 4);
+    const growing = new Array<boolean>(64).fill(true);
+    const resizable: unknown = Reflect.construct(ArrayBuffer, [64, { maxByteLength: 4096 }]);
+    const buffer = resizable as ArrayBuffer & { resize(bytes: number): void }; // of ES2024
+    const masks = [growing, new Uint8Array(buffer)];
+    const changes = [() => growing.push(...new Array<boolean>(3000).fill(true)), () => buffer.resize(4096)];
+    masks.forEach((data, i) => {
+      const sinks = readingDoes(new Float32Array(1), [1], () => changes[i]!());
+      const options = { attnMask: { data, shape: [8, 8] }, sinks };
+      expect(() => runtime.scaledDotProductAttention(q, q, q, options)).toThrow(gone);
+    });
+  });
+
+  it("mergeAttention reads its parts when all are there", () => {
+    const part = () => ({ out: runtime.tensor([2, 4]), lse: runtime.tensor([2]) });
+    const [first, second] = [part(), part()];
+    const grow = readingDoes(new Float32Array(8), [2, 4], () => runtime.tensor([5_000_000]).dispose());
+    expect(runtime.mergeAttention([first, { out: grow, lse: zeros(2) }]).out.data.length).toBe(8);
+    const dispose = readingDoes(new Float32Array(8), [2, 4], () => second.out.dispose());
+    expect(() => runtime.mergeAttention([second, { out: dispose, lse: zeros(2) }])).toThrow(gone);
+  });
+
   it("leaves no memory behind", () => {
     const own = createRuntimeSync();
     let bytes = 0;
