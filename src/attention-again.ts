@@ -94,16 +94,20 @@ export class AttentionAgain {
 
   /** The result of a call that is prepared, nothing for any other: that is then read and checked in full. */
   run(query: TensorLike, key: TensorLike, value: TensorLike, options: AttentionOptions): Tensor | undefined {
-    if (this.#prepared === undefined || !isOnlyCausal(options, this.#isCausal)) return undefined;
+    if (this.#prepared === undefined) return undefined;
     const q = dataOf(query, this.#query);
+    if (q === undefined || !isPlain(options, this.#isCausal)) return undefined;
     const k = dataOf(key, this.#key);
     const v = dataOf(value, this.#value);
-    if (q === undefined || k === undefined || v === undefined) return undefined;
+    const given = options.out;
+    const to = given === undefined ? undefined : dataOf(given, this.#out);
+    if (k === undefined || v === undefined || (given !== undefined && to === undefined)) return undefined;
     // From here on no getter is left to run, which might detach an array, grow the memory, or give the block back.
     const prepared = this.#prepared;
     if (prepared === undefined || !this.#isPrepared()) return undefined;
     const { query: sizeQ, key: sizeK, value: sizeV, out: size } = this.#sizes;
     if (q.length !== sizeQ || k.length !== sizeK || v.length !== sizeV) return undefined;
+    if (to !== undefined && (to.length !== size || to.buffer === this.#core.memory.buffer)) return undefined;
     const { memory, kernels } = this.#core;
     const { buffer } = memory;
     if (q.buffer === buffer || k.buffer === buffer || v.buffer === buffer) return undefined;
@@ -111,7 +115,9 @@ export class AttentionAgain {
     memory.copyIn(k, 0, sizeK, prepared.key);
     memory.copyIn(v, 0, sizeV, prepared.value);
     kernels.attention(prepared.params, 0, prepared.items);
-    return { data: memory.copyOut(prepared.out, size), shape: this.#out.slice() };
+    if (to === undefined) return { data: memory.copyOut(prepared.out, size), shape: this.#out.slice() };
+    memory.copyTo(to, prepared.out);
+    return given as Tensor;
   }
 }
 
@@ -124,9 +130,9 @@ export function noteCall(
 ): void {
   const { q, k, v } = inputs;
   const isCausal = options.isCausal === true;
-  if (q.size + k.size + v.size > MOST_FLOATS || !isOnlyCausal(options, isCausal)) return;
-  if (q.address >= 0 || k.address >= 0 || v.address >= 0) return;
-  const { data, shape } = result as Tensor; // without options it is one
+  if (q.size + k.size + v.size > MOST_FLOATS || q.address >= 0 || k.address >= 0 || v.address >= 0) return;
+  if (!isPlain(options, isCausal)) return;
+  const { data, shape } = result as Tensor; // without other options it is one
   if (data.length === 0 || data.length > MOST_FLOATS) return;
   if (core.again?.fits(inputs, isCausal)) {
     core.again.prepare(inputs);
@@ -136,12 +142,12 @@ export function noteCall(
   core.again = new AttentionAgain(core, inputs, isCausal, [...shape], data.length);
 }
 
-/** True where no option but isCausal is there, and that says the same. */
-function isOnlyCausal(options: AttentionOptions, isCausal: boolean): boolean {
+/** True where no option but isCausal and out is there, and isCausal says the same. */
+function isPlain(options: AttentionOptions, isCausal: boolean): boolean {
   if (typeof options !== "object" || options === null) return false;
   const prototype: unknown = Object.getPrototypeOf(options);
   if (prototype !== Object.prototype && prototype !== null) return false;
-  for (const key in options) if (key !== "isCausal") return false;
+  for (const key in options) if (key !== "isCausal" && key !== "out") return false;
   return options.isCausal === isCausal || (options.isCausal === undefined && !isCausal);
 }
 

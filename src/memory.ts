@@ -209,6 +209,14 @@ export class LinearMemory {
     return data;
   }
 
+  /** Fills an array with the floats at an address. */
+  copyTo(data: Float32Array, pointer: number): void {
+    const from = pointer >>> 2;
+    const { length } = data;
+    if (length <= LOOP_SIZE) for (let i = 0; i < length; i++) data[i] = this.f32[from + i]!;
+    else data.set(this.floatsAt(pointer, length));
+  }
+
   #bestFit(size: number): number {
     let best = -1;
     for (let i = 0; i < this.#sizes.length; i++) {

@@ -18,6 +18,7 @@ import {
   randomTensor,
   type TestTensor,
   wasmBytes,
+  zeros,
 } from "./support.ts";
 
 let seed = 0;
@@ -47,6 +48,30 @@ describeVariants("attention again", (runtime, variant) => {
       const expected = freshRuntime(variant).scaledDotProductAttention(query, key, value, options);
       expect(runtime.scaledDotProductAttention(query, key, value, options)).toEqual(expected);
     }
+  });
+
+  it("writes to `out`, an operand too, and returns it", () => {
+    prepare(runtime, SHAPE);
+    const expected = freshRuntime(variant).scaledDotProductAttention(q, k, v).data;
+    const out = { data: new Float32Array(32), shape: SHAPE };
+    expect(runtime.scaledDotProductAttention(q, k, v, { out })).toBe(out);
+    expect(out.data).toEqual(expected);
+    const [a, b, c] = [q, k, v].map(({ data }) => ({ data: data.slice(), shape: SHAPE })) as [
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
+    expect(runtime.scaledDotProductAttention(a, b, c, { out: b, isCausal: false }).data).toEqual(expected);
+    const view = { data: new Float32Array(40).subarray(3, 35), shape: SHAPE };
+    expect(runtime.scaledDotProductAttention(q, k, v, { out: view }).data).toEqual(expected);
+    const resident = runtime.tensor(SHAPE);
+    expect(runtime.scaledDotProductAttention(q, k, v, { out: resident })).toBe(resident);
+    expect(resident.data).toEqual(expected);
+    resident.dispose();
+    const dims = runtime.scaledDotProductAttention(q, k, v, {
+      out: { data: new Float32Array(32), dims: SHAPE },
+    });
+    expect(dims).toEqual({ data: expected, shape: SHAPE });
   });
 
   it("gives each call a result of its own", () => {
@@ -121,6 +146,11 @@ describeVariants("attention again", (runtime, variant) => {
     expect(own.info().memoryBytes).toBe(before);
   });
 
+  const gone = () => {
+    const tensor = runtime.tensor(SHAPE);
+    tensor.dispose();
+    return tensor;
+  };
   const attend = (query: unknown, options?: unknown) => () => {
     prepare(runtime, SHAPE);
     return runtime.scaledDotProductAttention(query as Tensor, k, v, options as AttentionOptions);
@@ -137,12 +167,7 @@ describeVariants("attention again", (runtime, variant) => {
     };
     return runtime.scaledDotProductAttention(query, key, v);
   };
-  const disposed = () => {
-    prepare(runtime, SHAPE);
-    const query = runtime.tensor(SHAPE);
-    query.dispose();
-    return runtime.scaledDotProductAttention(query, k, v);
-  };
+  const disposed = () => attend(gone())();
 
   it("a getter that calls again, with other shapes, does not take the ground away", () => {
     const own = freshRuntime(variant);
@@ -212,6 +237,19 @@ describeVariants("attention again", (runtime, variant) => {
     ],
     ["options that are none", attend(q, null), TypeError, /options must be an object/],
     ["an option that is not known", attend(q, { casual: true }), TypeError, /unknown option "casual"/],
+    ["an out of another shape", attend(q, { out: zeros(1, 2, 4, 5) }), RangeError, /out\.shape must be/],
+    [
+      "an out too short",
+      attend(q, { out: { data: new Float32Array(31), shape: SHAPE } }),
+      RangeError,
+      /out\.data must/,
+    ],
+    [
+      "an out disposed of",
+      () => attend(q, { out: gone() })(),
+      TypeError,
+      /out is a resident tensor .* disposed/,
+    ],
     ["a flag that is none", attend(q, { isCausal: 1 }), TypeError, /isCausal must be true or false/],
     ["what a getter detaches", detaching, RangeError, /its buffer is detached/],
   ]);
