@@ -1,13 +1,13 @@
 // Small attention once more, with the shapes of the call before and no options: only the numbers differ. Of the time of
 // such a call the kernel takes a sixth, the reading and checking of arguments most (4 x 4: 1.1 us; this way 0.4). So what
 // follows from the shapes is kept, the params ready in a block of Wasm memory of their own.
-import type { Inputs } from "./attention-problem.ts";
+import { type Inputs, outShape } from "./attention-problem.ts";
 import { otherBytes, scratchBytes, stageOthers, workItems } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
 import { writeOperands } from "./params.ts";
-import { sameShape } from "./shapes.ts";
+import { sameShape, sizeOf } from "./shapes.ts";
 import { type Core, ResidentTensor } from "./tensor.ts";
-import type { AttentionOptions, AttentionWithLse } from "./types/attention.ts";
+import type { AttentionOptions } from "./types/attention.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
 /** Floats of the operands, and of the result, above which the call itself is not what costs. */
@@ -39,8 +39,6 @@ export class AttentionAgain {
     readonly out: number;
   };
   #prepared: Prepared | undefined;
-  /** There was no room for the block. */
-  #isRefused = false;
 
   constructor(core: Core, { q, k, v }: Inputs, isCausal: boolean, outShape: number[], outSize: number) {
     this.#core = core;
@@ -62,17 +60,16 @@ export class AttentionAgain {
   }
 
   /** Takes a block, if there can be one, and stages there what any call of these shapes stages. */
-  prepare(inputs: Inputs): void {
-    if (this.#isRefused || this.#isPrepared()) return;
+  prepare(inputs: Inputs, mayGrow: boolean): void {
+    if (this.#isPrepared()) return;
     const core = this.#core;
     const { memory, kernels } = core;
     const sizes = this.#sizes;
     const scratch = scratchBytes(core, inputs.p);
     let bytes = otherBytes(core, inputs) + blockBytes(scratch);
     for (const size of Object.values(sizes)) bytes += blockBytes(size * 4);
-    const block = memory.tryAllocate(bytes);
-    this.#isRefused = block < 0;
-    if (this.#isRefused) return;
+    const block = memory.tryAllocate(bytes, mayGrow);
+    if (block < 0) return;
     memory.stageFrom(block);
     const params = stageOthers(core, inputs, memory.stage(scratch));
     const query = memory.stage(sizes.query * 4);
@@ -122,24 +119,20 @@ export class AttentionAgain {
 }
 
 /** Says of a call what the next is served by, when it has been computed. */
-export function noteCall(
-  core: Core,
-  inputs: Inputs,
-  options: AttentionOptions,
-  result: Tensor | AttentionWithLse,
-): void {
+export function noteCall(core: Core, inputs: Inputs, options: AttentionOptions): void {
   const { q, k, v } = inputs;
   const isCausal = options.isCausal === true;
   if (q.size + k.size + v.size > MOST_FLOATS || q.address >= 0 || k.address >= 0 || v.address >= 0) return;
   if (!isPlain(options, isCausal)) return;
-  const { data, shape } = result as Tensor; // without other options it is one
-  if (data.length === 0 || data.length > MOST_FLOATS) return;
   if (core.again?.fits(inputs, isCausal)) {
-    core.again.prepare(inputs);
+    core.again.prepare(inputs, options.out === undefined); // an out may be a view of Wasm memory, which growth detaches
     return;
   }
+  const shape = outShape(inputs);
+  const size = sizeOf(shape);
+  if (size === 0 || size > MOST_FLOATS) return;
   core.again?.dispose();
-  core.again = new AttentionAgain(core, inputs, isCausal, [...shape], data.length);
+  core.again = new AttentionAgain(core, inputs, isCausal, shape, size);
 }
 
 /** True where no option but isCausal and out is there, and isCausal says the same. */
@@ -156,5 +149,6 @@ function dataOf(value: TensorLike, expected: Shape): Float32Array | undefined {
   if (typeof value !== "object" || value === null || value instanceof ResidentTensor) return undefined;
   const { shape, data } = value as Partial<Tensor>;
   if (!Array.isArray(shape) || !sameShape(shape, expected)) return undefined;
-  return ArrayBuffer.isView(data) && data instanceof Float32Array ? data : undefined;
+  const isOurs = ArrayBuffer.isView(data) && Object.getPrototypeOf(data) === Float32Array.prototype;
+  return isOurs ? (data as Float32Array) : undefined;
 }

@@ -126,6 +126,6 @@ export function scaledDotProductAttention(
   const options = readOptions(FN, given, OPTIONS);
   const inputs = readInputs(core, FN, query, key, value, options);
   const result = computeAttention(core, FN, inputs, options);
-  noteCall(core, inputs, options, result);
+  noteCall(core, inputs, options);
   return result;
 }

@@ -10,14 +10,14 @@ import {
   readOperand,
   readShape,
 } from "./tensor.ts";
-import type { BooleanData, MaskLike } from "./types/attention.ts";
+import type { MaskLike } from "./types/attention.ts";
 import type { Shape, TensorLike } from "./types/tensor.ts";
 
 /** A checked mask, read as [batch, heads, lq, lk] with stride 0 on each axis that it broadcasts. */
 export interface Mask {
   /** An additive mask is a float32 operand; a boolean one is bytes. */
   readonly additive: Operand | undefined;
-  readonly bytes: BooleanData | undefined;
+  readonly bytes: Uint8Array | undefined;
   /** Number of bytes, and their address where they are a view of this Wasm memory (else -1): growth empties the view. */
   readonly byteLength: number;
   readonly byteAddress: number;
@@ -32,18 +32,22 @@ function isByteArray(data: unknown): data is Uint8Array | Uint8ClampedArray {
   return ArrayBuffer.isView(data) && (tag === "[object Uint8Array]" || tag === "[object Uint8ClampedArray]");
 }
 
-/** Boolean data as an array of bytes or booleans, or undefined where it is neither. */
-function asBoolean(fn: string, data: unknown): BooleanData | undefined {
-  if (isByteArray(data)) return data;
+/** Boolean data as bytes: a view of them, or a copy of an array of booleans; undefined where it is neither. */
+function asBytes(fn: string, data: unknown): Uint8Array | undefined {
+  if (isByteArray(data)) return new Uint8Array(data.buffer, data.byteOffset, data.length);
   if (!Array.isArray(data)) return undefined;
-  const wrong = data.findIndex((value) => typeof value !== "boolean");
-  if (wrong >= 0) {
-    throw new TypeError(
-      `${fn}: attnMask.data as an array must hold true and false only, got ${describe(data[wrong])} at ${wrong}; ` +
-        "numbers take a Uint8Array (non-zero = attend) or a Float32Array (added to the scores)",
-    );
+  const bytes = new Uint8Array(data.length);
+  for (let i = 0; i < bytes.length; i++) {
+    const value: unknown = data[i];
+    if (typeof value !== "boolean") {
+      throw new TypeError(
+        `${fn}: attnMask.data as an array must hold true and false only, got ${describe(value)} at ${i}; ` +
+          "numbers take a Uint8Array (non-zero = attend) or a Float32Array (added to the scores)",
+      );
+    }
+    bytes[i] = value ? 1 : 0;
   }
-  return data as boolean[];
+  return bytes;
 }
 
 /** The strides, leading axes counting as one batch axis: all as in the problem, or all 1. */
@@ -81,12 +85,11 @@ function broadcastMask(
 export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape): Mask {
   if (!(mask instanceof ResidentTensor)) {
     const shape = readShape(fn, "attnMask", mask);
-    const bytes = asBoolean(fn, mask.data);
+    const { data } = mask;
+    const bytes = asBytes(fn, data);
     if (bytes !== undefined) {
-      checkLength(fn, "attnMask", bytes.length, shape, isByteArray(bytes) ? bytes.buffer : undefined);
-      const byteAddress = ArrayBuffer.isView(bytes)
-        ? liveAddressOf(core, fn, "attnMask", bytes as Uint8Array)
-        : -1;
+      checkLength(fn, "attnMask", bytes.length, shape, bytes.buffer);
+      const byteAddress = liveAddressOf(core, fn, "attnMask", bytes);
       return {
         additive: undefined,
         bytes,
@@ -95,10 +98,10 @@ export function readMask(core: Core, fn: string, mask: MaskLike, target: Shape):
         ...broadcastMask(fn, shape, target),
       };
     }
-    if (Object.prototype.toString.call(mask.data) !== "[object Float32Array]") {
+    if (Object.prototype.toString.call(data) !== "[object Float32Array]") {
       throw new TypeError(
         `${fn}: attnMask.data must be a Uint8Array, Uint8ClampedArray or array of booleans (true or non-zero = attend), ` +
-          `or a Float32Array (added to the scores), got ${describe(mask.data)}`,
+          `or a Float32Array (added to the scores), got ${describe(data)}`,
       );
     }
   }
@@ -129,7 +132,6 @@ export function stageMask(core: Core, mask: Mask | undefined): number {
   const address = core.memory.stage(mask.byteLength);
   if (mask.byteAddress >= 0)
     core.memory.u8.copyWithin(address, mask.byteAddress, mask.byteAddress + mask.byteLength);
-  else if (ArrayBuffer.isView(bytes)) core.memory.u8.set(bytes as ArrayLike<number>, address);
-  else for (let i = 0; i < bytes.length; i++) core.memory.u8[address + i] = bytes[i] ? 1 : 0;
+  else core.memory.u8.set(bytes, address);
   return address;
 }

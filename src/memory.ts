@@ -91,9 +91,10 @@ export class LinearMemory {
   }
 
   /** A block of the library's own, until room gets short, or -1 where there is none for it. */
-  tryAllocate(bytes: number): number {
+  tryAllocate(bytes: number, mayGrow: boolean): number {
     const size = Math.max(blockBytes(bytes), ALIGNMENT);
     if (this.#bestFit(size) < 0) {
+      if (!mayGrow || this.byteLength + size + PAGE_BYTES > this.#maxBytes) return -1;
       try {
         this.#growFor(size, "");
       } catch {

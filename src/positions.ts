@@ -5,34 +5,32 @@ import { describe, MAX_AXIS, refuseNumber } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
 import type { AttentionOptions } from "./types/attention.ts";
 
-/** Checks an Int32Array with one entry for each batch. */
-function checkPerBatch(
-  fn: string,
-  name: string,
-  value: unknown,
-  batch: number,
-  orElse = "",
-): asserts value is Int32Array {
+/** A copy of an Int32Array with one entry for each batch, so that no view is read after memory has grown. */
+function readPerBatch(fn: string, name: string, value: unknown, batch: number, orElse = ""): Int32Array {
   if (!ArrayBuffer.isView(value) || Object.prototype.toString.call(value) !== "[object Int32Array]") {
     throw new TypeError(`${fn}: ${name} must be ${orElse}an Int32Array, got ${describe(value)}`);
   }
-  const { length } = value as Int32Array;
-  if (length !== batch) {
-    throw new RangeError(`${fn}: ${name} must hold one entry for each of ${batch} batches, got ${length}`);
-  }
-}
-
-function checkKvLengths(fn: string, value: unknown, batch: number, lk: number): void {
-  checkPerBatch(fn, "kvLengths", value, batch);
-  const wrong = value.findIndex((length) => length < 0 || length > lk);
-  if (wrong >= 0) {
+  const copy = new Int32Array(value as Int32Array);
+  if (copy.length !== batch) {
     throw new RangeError(
-      `${fn}: kvLengths must be from 0 to the key length ${lk}, got ${value[wrong]} at batch ${wrong}`,
+      `${fn}: ${name} must hold one entry for each of ${batch} batches, got ${copy.length}`,
     );
   }
+  return copy;
 }
 
-/** Where the queries stand and what keys count, checked: copies, so that no view is read after memory has grown. */
+function readKvLengths(fn: string, value: unknown, batch: number, lk: number): Int32Array {
+  const lengths = readPerBatch(fn, "kvLengths", value, batch);
+  const wrong = lengths.findIndex((length) => length < 0 || length > lk);
+  if (wrong >= 0) {
+    throw new RangeError(
+      `${fn}: kvLengths must be from 0 to the key length ${lk}, got ${lengths[wrong]} at batch ${wrong}`,
+    );
+  }
+  return lengths;
+}
+
+/** Where the queries stand and what keys count, checked. */
 export interface Positions {
   readonly queryOffset: number | Int32Array | undefined;
   readonly isBottomRight: boolean;
@@ -42,35 +40,37 @@ export interface Positions {
 /** Checks that the three options are of their types and fit the problem and each other. */
 export function readPositions(fn: string, options: AttentionOptions, p: Problem): Positions {
   const { queryOffset, causalAlignment, kvLengths } = options;
-  if (kvLengths !== undefined) checkKvLengths(fn, kvLengths, p.batch, p.lk);
+  const lengths = kvLengths === undefined ? undefined : readKvLengths(fn, kvLengths, p.batch, p.lk);
   if (causalAlignment !== undefined && causalAlignment !== "topLeft" && causalAlignment !== "bottomRight") {
     throw new TypeError(
       `${fn}: causalAlignment must be "topLeft" or "bottomRight", got ${describe(causalAlignment)}`,
     );
   }
-  if (queryOffset !== undefined) checkQueryOffset(fn, queryOffset, options, p.batch);
   return {
-    queryOffset: typeof queryOffset === "object" ? queryOffset.slice() : queryOffset,
+    queryOffset: queryOffset === undefined ? undefined : readQueryOffset(fn, queryOffset, options, p.batch),
     isBottomRight: causalAlignment === "bottomRight",
-    kvLengths: kvLengths?.slice(),
+    kvLengths: lengths,
   };
 }
 
-function checkQueryOffset(
+function readQueryOffset(
   fn: string,
-  queryOffset: number | Int32Array,
+  given: number | Int32Array,
   options: AttentionOptions,
   batch: number,
-): void {
+): number | Int32Array {
   if (options.causalAlignment !== undefined) {
     throw new TypeError(
-      `${fn}: queryOffset and causalAlignment both set the position, got ${describe(queryOffset)} and "${options.causalAlignment}"`,
+      `${fn}: queryOffset and causalAlignment both set the position, got ${describe(given)} and "${options.causalAlignment}"`,
     );
   }
-  if (typeof queryOffset !== "number") checkPerBatch(fn, "queryOffset", queryOffset, batch, "an integer or ");
-  else if (!Number.isInteger(queryOffset)) refuseNumber(fn, "queryOffset", "an integer", queryOffset);
+  const queryOffset =
+    typeof given === "number" ? given : readPerBatch(fn, "queryOffset", given, batch, "an integer or ");
+  if (typeof given === "number" && !Number.isInteger(given)) {
+    refuseNumber(fn, "queryOffset", "an integer", given);
+  }
   // Causal alone sees nothing new beyond the longest axis (writePositions clamps); a window and a distance do.
-  if (options.windowSize === undefined && options.alibiSlopes === undefined) return;
+  if (options.windowSize === undefined && options.alibiSlopes === undefined) return queryOffset;
   for (const offset of typeof queryOffset === "number" ? [queryOffset] : queryOffset) {
     if (Math.abs(offset) > MAX_AXIS) {
       throw new RangeError(
@@ -78,6 +78,7 @@ function checkQueryOffset(
       );
     }
   }
+  return queryOffset;
 }
 
 /** One side of the window: -1 and Infinity are without end. */

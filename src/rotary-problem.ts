@@ -78,7 +78,7 @@ function readIds(fn: string, value: unknown, { batch, length }: Rows, count: num
   if (!ArrayBuffer.isView(value) || Object.prototype.toString.call(value) !== "[object Int32Array]") {
     throw new TypeError(`${fn}: positionIds must be an Int32Array, got ${describe(value)}`);
   }
-  const ids = (value as Int32Array).slice(); // no view is read after memory has grown
+  const ids = new Int32Array(value as Int32Array); // no view is read after memory has grown
   if (ids.length !== length && ids.length !== batch * length) {
     throw new RangeError(
       `${fn}: positionIds must hold one entry for each of ${length} tokens, or of ${batch} times as many, got ${ids.length}`,

@@ -106,6 +106,12 @@ function checkFloat32(fn: string, name: string, data: unknown): asserts data is 
   throw new TypeError(`${fn}: ${name}.data must be a Float32Array, got ${kind}${hint}`);
 }
 
+/** The array, or where it is of a subclass or another realm a view of it, whose methods are those of the language. */
+function asPlain(data: Float32Array): Float32Array {
+  if (Object.getPrototypeOf(data) === Float32Array.prototype) return data;
+  return new Float32Array(data.buffer, data.byteOffset, data.length);
+}
+
 /** The shape of a tensor-like value, `shape` or `dims` where there is none: a copy, each length read once. */
 export function readShape(fn: string, name: string, value: unknown): number[] {
   if (typeof value !== "object" || value === null) {
@@ -164,18 +170,26 @@ export function readOperand(core: Core, fn: string, name: string, value: TensorL
         `${fn}: ${name} is a resident tensor of shape ${showShape(value.shape)} that was disposed`,
       );
     const { size } = value;
-    const shape = value.shape.slice();
+    const shape = copyShape(fn, name, value.shape);
     checkLength(fn, name, size, shape); // the shape is the caller's to read, and an array can be written to
     const address = value.addressIn(core.memory);
     const resident = address >= 0;
     return { data: resident ? EMPTY : value.data, shape, size, address, resident, owner: value };
   }
   const shape = readShape(fn, name, value);
-  const data: unknown = value.data;
-  checkFloat32(fn, name, data);
-  checkLength(fn, name, data.length, shape, data.buffer);
-  const address = liveAddressOf(core, fn, name, data);
-  return { data, shape, size: data.length, address, resident: false, owner: undefined };
+  const given: unknown = value.data;
+  checkFloat32(fn, name, given);
+  const data = asPlain(given);
+  const size = data.length;
+  checkLength(fn, name, size, shape, data.buffer);
+  return {
+    data,
+    shape,
+    size,
+    address: liveAddressOf(core, fn, name, data),
+    resident: false,
+    owner: undefined,
+  };
 }
 
 /** Checks the `out` option against the shape of the result. */
@@ -217,13 +231,12 @@ export function allocateTensor(memory: LinearMemory, fn: string, shape: number[]
 }
 
 /** A new resident tensor, filled from `data` or with zeros. */
-export function createTensor(core: Core, given: Shape, data?: Float32Array): ResidentTensor {
+export function createTensor(core: Core, givenShape: Shape, given?: Float32Array): ResidentTensor {
   const fn = "tensor";
-  const shape = copyShape(fn, "tensor", given);
-  if (data !== undefined) {
-    checkFloat32(fn, "tensor", data);
-    checkLength(fn, "tensor", data.length, shape, data.buffer);
-  }
+  const shape = copyShape(fn, "tensor", givenShape);
+  if (given !== undefined) checkFloat32(fn, "tensor", given);
+  const data = given === undefined ? undefined : asPlain(given);
+  if (data !== undefined) checkLength(fn, "tensor", data.length, shape, data.buffer);
   const address = data === undefined ? -1 : liveAddressOf(core, fn, "tensor", data);
   const tensor = allocateTensor(core.memory, fn, shape);
   const { f32 } = core.memory;

@@ -186,6 +186,36 @@ describeVariants("attention again", (runtime, variant) => {
     expect(tensors.every(({ data }) => data.every((x) => x === 0))).toBe(true);
   });
 
+  it("takes its shapes from what was checked, and grows no memory under an out that is a view of it", () => {
+    const own = freshRuntime(variant);
+    const twice = () => {
+      let reads = 0;
+      return {
+        get shape() {
+          return reads > 0 ? [1] : SHAPE;
+        },
+        get data() {
+          return new Float32Array(reads++ > 0 ? 1 : 32);
+        },
+      };
+    };
+    for (let i = 0; i < 3; i++) own.scaledDotProductAttention(q, k, v, { out: twice() });
+    const neighbour = own.tensor([16]);
+    expect(own.scaledDotProductAttention(q, k, v).shape).toEqual(SHAPE);
+    expect(neighbour.data.every((x) => x === 0)).toBe(true);
+
+    const tight = freshRuntime(variant);
+    const o = tight.tensor(SHAPE);
+    tight.scaledDotProductAttention(q, k, v);
+    const fillers: ResidentTensor[] = [];
+    const before = tight.info().memoryBytes;
+    while (tight.info().memoryBytes === before) fillers.push(tight.tensor([16]));
+    fillers.pop()?.dispose();
+    expect(
+      tight.scaledDotProductAttention(q, k, v, { out: { data: o.data, shape: SHAPE } }).data.length,
+    ).toBe(32);
+  });
+
   it("gives its memory up where room is short, and goes on without", () => {
     const own = createRuntimeSync({ module: wasmBytes(variant), maxMemoryBytes: 2 ** 19 });
     const most = (2 ** 19 - 8192) / 4 - 100;
