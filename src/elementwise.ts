@@ -49,12 +49,13 @@ export function computeAlike(
     for (const [name, operand] of operands as readonly Named[]) checkAlias(fn, out, name, operand, true);
   }
   const result = new Result(core, fn, x.shape, out, given, x.resident && y?.resident !== false);
-  const inputs = y === undefined ? [x] : [x, y];
-  const parts = cut(units, inputs, result);
   // A copy of x is overwritten by the result: half as much memory to go through the caches.
   const isInPlace = result.isCopied && x.address < 0;
+  const inputs = y === undefined ? [x] : [x, y];
+  const parts = cut(units, inputs, result);
   let bytes = isInPlace ? 0 : resultBytes(result, parts);
-  for (let i = 0; i < inputs.length; i++) bytes += partBytes(memory, inputs[i]!, parts);
+  bytes += partBytes(memory, x, parts);
+  if (y !== undefined) bytes += partBytes(memory, y, parts);
   reserve(core, fn, bytes, [result]);
   if (parts.step >= units) {
     // Not by runInParts, which would take a third longer for a small call.

@@ -41,14 +41,12 @@ export function copyShape(fn: string, name: string, shape: unknown): number[] {
   if (!Array.isArray(shape)) {
     throw new TypeError(`${fn}: ${name}.shape must be an array of axis lengths, got ${describe(shape)}`);
   }
-  const copy: unknown[] = []; // by hand: slice would ask the constructor of a subclass for an array
-  const rank = shape.length;
-  for (let i = 0; i < rank; i++) {
-    const length: unknown = shape[i];
-    copy.push(length);
+  const copy: unknown[] = [...shape]; // not slice, which would ask the constructor of a subclass for an array
+  for (let i = 0; i < copy.length; i++) {
+    const length = copy[i];
     if (!Number.isInteger(length) || (length as number) < 0) {
       throw new (typeof length === "number" ? RangeError : TypeError)(
-        `${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(shape as Shape)}`,
+        `${fn}: ${name}.shape must hold non-negative integers, got ${describe(length)} at axis ${i} of ${showShape(copy as Shape)}`,
       );
     }
     if ((length as number) > MAX_AXIS) {
