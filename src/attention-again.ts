@@ -6,7 +6,7 @@ import { otherBytes, scratchBytes, stageOthers, workItems } from "./attention-st
 import { blockBytes } from "./memory.ts";
 import { writeOperands } from "./params.ts";
 import { sameShape, sizeOf } from "./shapes.ts";
-import { type Core, ResidentTensor } from "./tensor.ts";
+import { type Core, isOrdinary, ResidentTensor } from "./tensor.ts";
 import type { AttentionOptions } from "./types/attention.ts";
 import type { Shape, Tensor, TensorLike } from "./types/tensor.ts";
 
@@ -61,7 +61,7 @@ export class AttentionAgain {
 
   /** Takes a block, if there can be one, and stages there what any call of these shapes stages. */
   prepare(inputs: Inputs, mayGrow: boolean): void {
-    if (this.#isPrepared()) return;
+    if (this.#kept() !== undefined) return;
     const core = this.#core;
     const { memory, kernels } = core;
     const sizes = this.#sizes;
@@ -80,12 +80,15 @@ export class AttentionAgain {
     this.#prepared = { block, query, key, value, out, params, items: workItems(core, inputs.p) };
   }
 
-  #isPrepared(): boolean {
-    return this.#prepared !== undefined && this.#core.memory.isKept(this.#prepared.block);
+  /** What is prepared, unless its block was taken away where room was short. */
+  #kept(): Prepared | undefined {
+    const prepared = this.#prepared;
+    return prepared !== undefined && this.#core.memory.isKept(prepared.block) ? prepared : undefined;
   }
 
   dispose(): void {
-    if (this.#isPrepared()) this.#core.memory.free(this.#prepared!.block);
+    const prepared = this.#kept();
+    if (prepared !== undefined) this.#core.memory.free(prepared.block);
     this.#prepared = undefined;
   }
 
@@ -100,20 +103,20 @@ export class AttentionAgain {
     const to = given === undefined ? undefined : dataOf(given, this.#out);
     if (k === undefined || v === undefined || (given !== undefined && to === undefined)) return undefined;
     // From here on no getter is left to run, which might detach an array, grow the memory, or give the block back.
-    const prepared = this.#prepared;
-    if (prepared === undefined || !this.#isPrepared()) return undefined;
-    const { query: sizeQ, key: sizeK, value: sizeV, out: size } = this.#sizes;
-    if (q.length !== sizeQ || k.length !== sizeK || v.length !== sizeV) return undefined;
-    if (to !== undefined && (to.length !== size || to.buffer === this.#core.memory.buffer)) return undefined;
+    const prepared = this.#kept();
+    if (prepared === undefined) return undefined;
     const { memory, kernels } = this.#core;
     const { buffer } = memory;
+    const { query: sizeQ, key: sizeK, value: sizeV, out: size } = this.#sizes;
+    if (q.length !== sizeQ || k.length !== sizeK || v.length !== sizeV) return undefined;
     if (q.buffer === buffer || k.buffer === buffer || v.buffer === buffer) return undefined;
+    if (to !== undefined && (to.length !== size || to.buffer === buffer)) return undefined;
     memory.copyIn(q, 0, sizeQ, prepared.query);
     memory.copyIn(k, 0, sizeK, prepared.key);
     memory.copyIn(v, 0, sizeV, prepared.value);
     kernels.attention(prepared.params, 0, prepared.items);
     if (to === undefined) return { data: memory.copyOut(prepared.out, size), shape: this.#out.slice() };
-    memory.copyTo(to, prepared.out);
+    memory.copyTo(to, 0, size, prepared.out);
     return given as Tensor;
   }
 }
@@ -149,6 +152,5 @@ function dataOf(value: TensorLike, expected: Shape): Float32Array | undefined {
   if (typeof value !== "object" || value === null || value instanceof ResidentTensor) return undefined;
   const { shape, data } = value as Partial<Tensor>;
   if (!Array.isArray(shape) || !sameShape(shape, expected)) return undefined;
-  const isOurs = ArrayBuffer.isView(data) && Object.getPrototypeOf(data) === Float32Array.prototype;
-  return isOurs ? (data as Float32Array) : undefined;
+  return isOrdinary(data) ? (data as Float32Array) : undefined;
 }

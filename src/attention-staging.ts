@@ -85,8 +85,8 @@ export function workItems({ kernels }: Core, { batch, numHeads, numKvHeads, lq, 
   return kernels.attentionWorkItems(batch, numHeads, numKvHeads, lq, lk, d);
 }
 
-/** Stages the inputs and runs the kernel, which writes to `out`. */
-export function attend(core: Core, inputs: Inputs, out: number, scratch: number): void {
-  const params = stageInputs(core, inputs, out, core.kernels.NO_LSE, scratch);
+/** Stages the inputs and runs the kernel, which writes to `out`, and to `lse` unless that is NO_LSE. */
+export function attend(core: Core, inputs: Inputs, out: number, lse: number, scratch: number): void {
+  const params = stageInputs(core, inputs, out, lse, scratch);
   core.kernels.attention(params, 0, workItems(core, inputs.p));
 }

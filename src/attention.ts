@@ -8,7 +8,7 @@ import {
   readInputs,
   SCORE_OPTIONS,
 } from "./attention-problem.ts";
-import { otherBytes, scratchBytes, stageOthers, workItems } from "./attention-staging.ts";
+import { attend, otherBytes, scratchBytes, stageOthers, workItems } from "./attention-staging.ts";
 import { blockBytes } from "./memory.ts";
 import { writeOperands } from "./params.ts";
 import { type Cut, cut, partBytes, resultBytes, runInParts, WHOLE } from "./parts.ts";
@@ -62,7 +62,7 @@ function cutHeads({ p, q, k, v }: Inputs, out: Result): Cut {
   return cut(p.isBlhd ? p.batch : p.batch * p.numKvHeads, [q, k, v], out);
 }
 
-/** Brings in the other inputs as a whole, and then query, key and value part after part. */
+/** Makes room, and computes at once or part after part. */
 function run(core: Core, fn: string, inputs: Inputs, results: readonly Result[]): void {
   const { memory } = core;
   const { q, k, v, p } = inputs;
@@ -72,34 +72,32 @@ function run(core: Core, fn: string, inputs: Inputs, results: readonly Result[])
   bytes += partBytes(memory, q, parts) + partBytes(memory, k, parts) + partBytes(memory, v, parts);
   for (const result of results) bytes += resultBytes(result, parts);
   reserve(core, fn, bytes, results);
-  const params = stageOthers(core, inputs, memory.stage(scratchSize));
-  if (parts.step >= parts.units) attendWhole(core, inputs, params, results);
-  else attendInParts(core, inputs, params, results, parts);
+  const scratch = memory.stage(scratchSize);
+  if (parts.step >= parts.units) attendWhole(core, inputs, scratch, results);
+  else attendInParts(core, inputs, scratch, results, parts);
 }
 
 /** Not by runInParts, which would take a sixth longer for a small call. */
-function attendWhole(core: Core, { q, k, v, p }: Inputs, params: number, results: readonly Result[]): void {
-  const { memory, kernels } = core;
+function attendWhole(core: Core, inputs: Inputs, scratch: number, results: readonly Result[]): void {
   const [out, lse] = results as [Result, Result | undefined];
-  const query = memory.stageOperand(q);
-  const key = memory.stageOperand(k);
-  const value = memory.stageOperand(v);
   const to = out.stage();
-  const toLse = lse === undefined ? kernels.NO_LSE : lse.stage();
-  writeOperands(core, params, query, key, value, to, toLse);
-  kernels.attention(params, 0, workItems(core, p));
+  const toLse = lse === undefined ? core.kernels.NO_LSE : lse.stage();
+  attend(core, inputs, to, toLse, scratch);
   out.take(to, 0, out.size);
   if (lse !== undefined) lse.take(toLse, 0, lse.size);
 }
 
+/** Brings in the other inputs as a whole, and then query, key and value part after part. */
 function attendInParts(
   core: Core,
-  { q, k, v, p }: Inputs,
-  params: number,
+  inputs: Inputs,
+  scratch: number,
   results: readonly Result[],
   parts: Cut,
 ): void {
   const { memory, kernels } = core;
+  const { q, k, v, p } = inputs;
+  const params = stageOthers(core, inputs, scratch);
   const [out, lse] = results as [Result, Result | undefined];
   const items = workItems(core, p) / parts.units;
   runInParts(memory, parts, [q, k, v], results, (at, begin, end) => {

@@ -2,6 +2,7 @@
 //
 // Not the allocator of the AssemblyScript runtime, whose growth doubles the memory and traps at the end of it: here the
 // size of the next growth is known before it happens, so a limit is an error with both numbers and nothing is lost.
+import { FreeList } from "./free-list.ts";
 import type { Kernels } from "./instance.ts";
 import { showShape } from "./shapes.ts";
 import type { Operand } from "./tensor.ts";
@@ -35,9 +36,7 @@ export class LinearMemory {
 
   readonly #memory: Kernels["memory"];
   readonly #maxBytes: number;
-  /** Free blocks in address order: starts and sizes. Neighbours never touch: they are merged. */
-  readonly #starts: number[] = [];
-  readonly #sizes: number[] = [];
+  readonly #free = new FreeList();
   readonly #allocated = new Map<number, number>();
   /** Blocks that are no tensor's, beside the arena: kept for a call to come, and the first to go where room is short. */
   readonly #internal = new Set<number>();
@@ -71,18 +70,18 @@ export class LinearMemory {
   /** A block of at least `bytes`; `caller` names the function in the error when the limit is reached. */
   allocate(bytes: number, caller: string): number {
     const size = Math.max(blockBytes(bytes), ALIGNMENT);
-    let index = this.#bestFit(size);
-    if (index < 0) {
-      try {
-        this.#growFor(size, caller);
-      } catch (error) {
-        // Idle between calls: their room may be all that is missing.
-        if (!this.#releaseInternal()) throw error;
-        if (this.#bestFit(size) < 0) this.#growFor(size, caller);
-      }
-      index = this.#bestFit(size);
+    let pointer = this.#take(size);
+    if (pointer >= 0) return pointer;
+    try {
+      this.#growFor(size, caller);
+    } catch (error) {
+      // Idle between calls: their room may be all that is missing.
+      if (!this.#releaseInternal()) throw error;
+      pointer = this.#take(size);
+      if (pointer >= 0) return pointer;
+      this.#growFor(size, caller);
     }
-    return this.#take(index, size);
+    return this.#take(size);
   }
 
   /** True while a block that tryAllocate gave has not been given back, nor taken away where room was short. */
@@ -93,24 +92,29 @@ export class LinearMemory {
   /** A block of the library's own, until room gets short, or -1 where there is none for it. */
   tryAllocate(bytes: number, mayGrow: boolean): number {
     const size = Math.max(blockBytes(bytes), ALIGNMENT);
-    if (this.#bestFit(size) < 0) {
+    let pointer = this.#take(size);
+    if (pointer < 0) {
       if (!mayGrow || this.byteLength + size + PAGE_BYTES > this.#maxBytes) return -1;
       try {
         this.#growFor(size, "");
       } catch {
         return -1;
       }
+      pointer = this.#take(size);
     }
-    const pointer = this.#take(this.#bestFit(size), size);
     this.#internal.add(pointer);
+    return pointer;
+  }
+
+  #take(size: number): number {
+    const pointer = this.#free.take(size);
+    if (pointer >= 0) this.#allocated.set(pointer, size);
     return pointer;
   }
 
   /** Grows the memory until a block of `size` fits behind what is in use. */
   #growFor(size: number, caller: string): void {
-    const last = this.#starts.length - 1;
-    const tail = last >= 0 && this.#starts[last]! + this.#sizes[last]! === this.#end ? this.#sizes[last]! : 0;
-    this.#grow(this.#end - tail + size + this.#slack, caller);
+    this.#grow(this.#end - this.#free.sizeBefore(this.#end) + size + this.#slack, caller);
     this.#extend();
   }
 
@@ -121,7 +125,7 @@ export class LinearMemory {
       throw new RangeError(`wasm-attention: free of ${pointer}, which is not allocated`);
     this.#allocated.delete(pointer);
     this.#internal.delete(pointer);
-    this.#insert(pointer, size);
+    this.#free.insert(pointer, size);
   }
 
   /** Starts a call: the arena holds at least `bytes`, and the next `stage` begins at its start. */
@@ -173,14 +177,16 @@ export class LinearMemory {
     return this.f32.subarray(address >>> 2, (address >>> 2) + size);
   }
 
-  /**
-   * Bytes that a call must reserve for an operand: none if it lives here. Asked once all arguments are read, so here it
-   * shows if a getter of a later one has disposed or detached it.
-   */
-  stagedBytes(operand: Operand): number {
+  /** Throws if a getter of a later argument has disposed or detached an operand: asked once all are read. */
+  checkIntact(operand: Operand): void {
     if (operand.owner?.disposed || (operand.address < 0 && operand.data.length !== operand.size)) {
       refuseChanged("an operand of shape", showShape(operand.shape));
     }
+  }
+
+  /** Bytes that a call must reserve for an operand, which is still intact: none if it lives here. */
+  stagedBytes(operand: Operand): number {
+    this.checkIntact(operand);
     return operand.address < 0 ? blockBytes(operand.size * 4) : 0;
   }
 
@@ -197,8 +203,15 @@ export class LinearMemory {
     const to = pointer >>> 2;
     const size = end - begin;
     if (size <= LOOP_SIZE) for (let i = 0; i < size; i++) this.f32[to + i] = data[begin + i]!;
-    // Not subarray, which would call a constructor of the caller's where the array is of a class of theirs.
+    else if (size === data.length) this.f32.set(data, to);
     else this.f32.set(new Float32Array(data.buffer, data.byteOffset + begin * 4, size), to);
+  }
+
+  /** Copies the `size` floats at an address to an array, from its float `begin` on. */
+  copyTo(data: Float32Array, begin: number, size: number, pointer: number): void {
+    const from = pointer >>> 2;
+    if (size <= LOOP_SIZE) for (let i = 0; i < size; i++) data[begin + i] = this.f32[from + i]!;
+    else data.set(this.floatsAt(pointer, size), begin);
   }
 
   /** A new array with the `size` floats at an address. */
@@ -206,63 +219,8 @@ export class LinearMemory {
     // Not slice, which fills its new buffer with zeros first: a quarter less time for 400 KB (Node 24).
     if (size > LOOP_SIZE) return new Float32Array(this.floatsAt(pointer, size));
     const data = new Float32Array(size);
-    for (let i = 0, from = pointer >>> 2; i < size; i++) data[i] = this.f32[from + i]!;
+    this.copyTo(data, 0, size, pointer);
     return data;
-  }
-
-  /** Fills an array with the floats at an address. */
-  copyTo(data: Float32Array, pointer: number): void {
-    const from = pointer >>> 2;
-    const { length } = data;
-    if (length <= LOOP_SIZE) for (let i = 0; i < length; i++) data[i] = this.f32[from + i]!;
-    else data.set(this.floatsAt(pointer, length));
-  }
-
-  #bestFit(size: number): number {
-    let best = -1;
-    for (let i = 0; i < this.#sizes.length; i++) {
-      if (this.#sizes[i]! >= size && (best < 0 || this.#sizes[i]! < this.#sizes[best]!)) best = i;
-    }
-    return best;
-  }
-
-  #take(index: number, size: number): number {
-    const pointer = this.#starts[index]!;
-    if (this.#sizes[index] === size) {
-      this.#starts.splice(index, 1);
-      this.#sizes.splice(index, 1);
-    } else {
-      this.#starts[index] = pointer + size;
-      this.#sizes[index]! -= size;
-    }
-    this.#allocated.set(pointer, size);
-    return pointer;
-  }
-
-  /** Adds a free block, merged with the neighbours it touches. */
-  #insert(start: number, size: number): void {
-    const starts = this.#starts;
-    const sizes = this.#sizes;
-    let low = 0;
-    for (let high = starts.length; low < high; ) {
-      const middle = (low + high) >>> 1;
-      if (starts[middle]! < start) low = middle + 1;
-      else high = middle;
-    }
-    const touchesNext = low < starts.length && start + size === starts[low];
-    if (low > 0 && starts[low - 1]! + sizes[low - 1]! === start) {
-      sizes[low - 1]! += size + (touchesNext ? sizes[low]! : 0);
-      if (touchesNext) {
-        starts.splice(low, 1);
-        sizes.splice(low, 1);
-      }
-    } else if (touchesNext) {
-      starts[low] = start;
-      sizes[low]! += size;
-    } else {
-      starts.splice(low, 0, start);
-      sizes.splice(low, 0, size);
-    }
   }
 
   /** Gives back all that is no tensor's; false where there is nothing. */
@@ -309,7 +267,7 @@ export class LinearMemory {
   /** Hands the memory behind #end to the allocator. */
   #extend(): void {
     const end = this.byteLength - this.#slack;
-    if (end > this.#end) this.#insert(this.#end, end - this.#end);
+    if (end > this.#end) this.#free.insert(this.#end, end - this.#end);
     this.#end = end;
   }
 }

@@ -120,7 +120,7 @@ export function mergeAttention(
 
 /** The values of an operand, once all are read and no getter is left that might move them. */
 function valuesOf({ memory }: Core, operand: Operand): Float32Array {
-  memory.stagedBytes(operand); // throws where one has
+  memory.checkIntact(operand);
   return memory.valuesOf(operand);
 }
 

@@ -223,7 +223,7 @@ function run(core: Core, problem: Problem, operands: ReadonlyMap<Operand, string
     rotate(core, rotation, p.numKvHeads, turns, k.address, k.address);
   }
   const joined = memory.stage(joinedBytes);
-  attend(core, { ...inputs, q, k, v }, joined, scratch);
+  attend(core, { ...inputs, q, k, v }, joined, core.kernels.NO_LSE, scratch);
   const to = result.stage();
   project(core, projections.out, addresses, joined, rowsOut, to, scratch);
   return result.finish(to);

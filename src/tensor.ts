@@ -106,10 +106,17 @@ function checkFloat32(fn: string, name: string, data: unknown): asserts data is 
   throw new TypeError(`${fn}: ${name}.data must be a Float32Array, got ${kind}${hint}`);
 }
 
-/** The array, or where it is of a subclass or another realm a view of it, whose methods are those of the language. */
-function asPlain(data: Float32Array): Float32Array {
-  if (Object.getPrototypeOf(data) === Float32Array.prototype) return data;
-  return new Float32Array(data.buffer, data.byteOffset, data.length);
+/** True for a Float32Array of this realm and of no subclass: its methods are those of the language. */
+export function isOrdinary(data: unknown): boolean {
+  return ArrayBuffer.isView(data) && Object.getPrototypeOf(data) === Float32Array.prototype;
+}
+
+/** The checked data of a tensor of this shape: an ordinary array, a view where it is of a subclass or another realm. */
+function readData(fn: string, name: string, given: unknown, shape: Shape): Float32Array {
+  checkFloat32(fn, name, given);
+  const data = isOrdinary(given) ? given : new Float32Array(given.buffer, given.byteOffset, given.length);
+  checkLength(fn, name, data.length, shape, data.buffer);
+  return data;
 }
 
 /** The shape of a tensor-like value, `shape` or `dims` where there is none: a copy, each length read once. */
@@ -177,19 +184,9 @@ export function readOperand(core: Core, fn: string, name: string, value: TensorL
     return { data: resident ? EMPTY : value.data, shape, size, address, resident, owner: value };
   }
   const shape = readShape(fn, name, value);
-  const given: unknown = value.data;
-  checkFloat32(fn, name, given);
-  const data = asPlain(given);
-  const size = data.length;
-  checkLength(fn, name, size, shape, data.buffer);
-  return {
-    data,
-    shape,
-    size,
-    address: liveAddressOf(core, fn, name, data),
-    resident: false,
-    owner: undefined,
-  };
+  const data = readData(fn, name, value.data, shape);
+  const address = liveAddressOf(core, fn, name, data);
+  return { data, shape, size: data.length, address, resident: false, owner: undefined };
 }
 
 /** Checks the `out` option against the shape of the result. */
@@ -234,9 +231,7 @@ export function allocateTensor(memory: LinearMemory, fn: string, shape: number[]
 export function createTensor(core: Core, givenShape: Shape, given?: Float32Array): ResidentTensor {
   const fn = "tensor";
   const shape = copyShape(fn, "tensor", givenShape);
-  if (given !== undefined) checkFloat32(fn, "tensor", given);
-  const data = given === undefined ? undefined : asPlain(given);
-  if (data !== undefined) checkLength(fn, "tensor", data.length, shape, data.buffer);
+  const data = given === undefined ? undefined : readData(fn, "tensor", given, shape);
   const address = data === undefined ? -1 : liveAddressOf(core, fn, "tensor", data);
   const tensor = allocateTensor(core.memory, fn, shape);
   const { f32 } = core.memory;
