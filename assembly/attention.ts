@@ -206,7 +206,7 @@ function finishPanel(params: AttentionParams, panel: usize, out: usize, outRow: 
 @inline
 function finishSquare(from: usize, to: usize, outRow: usize, inverse: v128): void {
   storeTransposed4(
-    to, outRow, f32x4.mul(v128.load(from), inverse), f32x4.mul(v128.load(from, 32), inverse),
+    false, to, outRow, f32x4.mul(v128.load(from), inverse), f32x4.mul(v128.load(from, 32), inverse),
     f32x4.mul(v128.load(from, 64), inverse), f32x4.mul(v128.load(from, 96), inverse),
   );
 }

@@ -236,7 +236,7 @@ function addTransposed(n: i32, lanes: i32, alpha: f32, from: usize, to: usize, r
   const factor = f32x4.splat(alpha);
   let c = 0;
   for (; c + 4 <= n; c += 4, from += 128) {
-    storeTransposed4(temp, 16, v128.load(from), v128.load(from, 32), v128.load(from, 64), v128.load(from, 96));
+    storeTransposed4(false, temp, 16, v128.load(from), v128.load(from, 32), v128.load(from, 64), v128.load(from, 96));
     for (let i: usize = 0; i < <usize>lanes; ++i) {
       const at = to + i * rowTo + (<usize>c << 2);
       v128.store(at, fma(factor, v128.load(temp + (i << 4)), v128.load(at)));

@@ -87,9 +87,13 @@ export function closeSums(stats: usize, sink: f32): void {
   for (let half: usize = 0; half < 32; half += 16) {
     const at = stats + half;
     const rowMax = v128.load(at + ROW_MAX), rowSum = v128.load(at + ROW_SUM);
-    const next = f32x4.pmax(rowMax, f32x4.splat(sink)), m = finiteMax(next);
-    const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(rowMax, m), SMALLEST_NORMAL);
-    const sum = fma(rowSum, kept, expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL));
+    let next = rowMax, sum = rowSum, kept = f32x4.splat(1);
+    if (sink != -Infinity) {
+      next = f32x4.pmax(rowMax, f32x4.splat(sink));
+      const m = finiteMax(next);
+      kept = expNonPositive(f32x4.sub(rowMax, m), SMALLEST_NORMAL);
+      sum = fma(rowSum, kept, expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL));
+    }
     const dead = f32x4.eq(rowSum, f32x4.splat(0)); // a row without keys
     const inverse = v128.andnot(f32x4.div(f32x4.splat(1), sum), dead);
     v128.store(at + ROW_MAX, next);

@@ -37,12 +37,15 @@ function packFourRows(k: i32, count: i32, alpha: f32, b: usize, rowB: usize, pac
   const factor = f32x4.splat(alpha);
   const b1 = b + rowB, b2 = b1 + rowB, b3 = b2 + rowB;
   let p = 0;
-  for (; count == 4 && p + 4 <= k; p += 4) { // whole squares, nearly all: no test of the rows for each
-    const at = <usize>p << 2;
-    storeTransposed4(
-      packed + (at << 3), 32, f32x4.mul(factor, v128.load(b + at)), f32x4.mul(factor, v128.load(b1 + at)),
-      f32x4.mul(factor, v128.load(b2 + at)), f32x4.mul(factor, v128.load(b3 + at)),
-    );
+  if (count == 4) { // whole squares, nearly all: no test of the rows for each
+    for (; p + 4 <= k; p += 4) {
+      const at = <usize>p << 2;
+      storeTransposed4(
+        true, packed, 32, f32x4.mul(factor, v128.load(b + at)), f32x4.mul(factor, v128.load(b1 + at)),
+        f32x4.mul(factor, v128.load(b2 + at)), f32x4.mul(factor, v128.load(b3 + at)),
+      );
+      packed += 128;
+    }
   }
   for (; p < k; p += 4) {
     const at = <usize>p << 2;
@@ -53,16 +56,17 @@ function packFourRows(k: i32, count: i32, alpha: f32, b: usize, rowB: usize, pac
       if (count > 1) r1 = f32x4.mul(factor, v128.load(b1 + at));
       if (count > 2) r2 = f32x4.mul(factor, v128.load(b2 + at));
       if (count > 3) r3 = f32x4.mul(factor, v128.load(b3 + at));
-      storeTransposed4(packed + (at << 3), 32, r0, r1, r2, r3);
+      storeTransposed4(true, packed, 32, r0, r1, r2, r3);
+      packed += 128;
     } else {
       for (let i = 0; i < left; ++i) {
-        const to = packed + ((at + (<usize>i << 2)) << 3);
         const from = at + (<usize>i << 2);
-        v128.store(to, zero);
-        if (count > 0) f32.store(to, alpha * f32.load(b + from));
-        if (count > 1) f32.store(to, alpha * f32.load(b1 + from), 4);
-        if (count > 2) f32.store(to, alpha * f32.load(b2 + from), 8);
-        if (count > 3) f32.store(to, alpha * f32.load(b3 + from), 12);
+        v128.store(packed, zero);
+        if (count > 0) f32.store(packed, alpha * f32.load(b + from));
+        if (count > 1) f32.store(packed, alpha * f32.load(b1 + from), 4);
+        if (count > 2) f32.store(packed, alpha * f32.load(b2 + from), 8);
+        if (count > 3) f32.store(packed, alpha * f32.load(b3 + from), 12);
+        packed += 32;
       }
     }
   }
