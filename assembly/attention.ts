@@ -24,9 +24,10 @@ import { cachedRows, kvShift } from "./cache";
 import { BLOCK_K, BLOCK_Q, NR } from "./config";
 import { decode, decodeScratchBytes } from "./decode";
 import { dropTile, dropWeights } from "./dropout";
+import { RESCALE } from "./epilogue";
 import { areFew } from "./few-queries";
 import { alibiSlope, endKey, firstKey, maskShift } from "./mask";
-import { COLUMNS, RESCALE, guardedPanel, panel } from "./microkernel";
+import { COLUMNS, guardedPanel, panel } from "./microkernel";
 import {
   RESCALE_BY, ROW_MAX, ROW_SUM, STARTED, STATS_BYTES, closeSums, markRemoved, startStats,
 } from "./online-softmax";

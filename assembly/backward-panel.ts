@@ -16,10 +16,11 @@ import {
 } from "./backward-tile";
 import { BLOCK_K, EXACT_LSE, NR, SAME_LSE } from "./config";
 import { dropTile, dropWeights } from "./dropout";
+import { RESCALE } from "./epilogue";
 import { SMALLEST_NORMAL, expNonPositive } from "./exp";
 import { maxPlusLog } from "./log";
 import { EMPTY, FULL, PARTIAL, endKey, firstKey, firstMixed, maskShift, maskTile } from "./mask";
-import { RESCALE, ROWS, panel } from "./microkernel";
+import { ROWS, panel } from "./microkernel";
 import { ROW_MAX, ROW_SUM, STATS_BYTES, closeSums, startStats } from "./online-softmax";
 import { packRows } from "./pack";
 import { AttentionGradients, AttentionParams } from "./params";

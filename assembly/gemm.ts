@@ -13,8 +13,9 @@
 //   A is not packed: it is read by broadcasts, which need no alignment and no contiguity across rows. Few rows of A,
 //   and small B, go without packing B too; the bits of an element are the same on every path.
 import { DIRECT_SIZE, FEW_ROWS, FEW_ROWS_SUMS, KC, MC, NC, NR } from "./config";
+import { GEMM, storeGemm } from "./epilogue";
 import { dotRows, streamRows } from "./few-rows";
-import { COLUMNS, GEMM, ROWS, panel, storeGemm } from "./microkernel";
+import { COLUMNS, ROWS, panel } from "./microkernel";
 import { packColumns, packRows } from "./pack";
 
 /** True where B is used as it stands: rows contiguous, and small enough to stay in cache whatever the order. */

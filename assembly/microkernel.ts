@@ -4,96 +4,26 @@
 //   ROWS: row i at a + i * rowA bytes, p contiguous (C = A B, or scores = K Q^T);
 //   COLUMNS: p at a + p * stepA bytes, rows contiguous (C = A^T B, or out^T = V^T P^T).
 // B: row p is 8 floats at b + p * stepB bytes (a packed panel, or rows of a matrix in place).
-// C: row i at c + i * rowC bytes. What happens to it is the epilogue's:
-//   GEMM    c = alpha * acc + beta * c on the first `nr` columns; c is read only where `reads` (beta != 0);
-//   SCORES  c = acc, and the 8 running maxima at `maxima` take in every row (NaN is passed over: it shows in the sums);
-//   RESCALE c = c * (alpha, beta) + acc, the factors of the first and the last four columns; without `reads` c = acc.
+// C: row i at c + i * rowC bytes. What happens to it is the epilogue's (epilogue.ts).
 // GUARDED (RESCALE only): B holds weights, and a weight of -0 marks a masked key: such a lane takes 0 for the value,
 //   so NaN or Infinity behind a mask cannot leak through 0 * NaN.
 // Reads: A exactly, B whole rows of 8 (up to READ_SLACK past a tensor's end). Order: p ascending, one accumulator each.
-// Why this tile: see MR and NR in config.ts. p is unrolled by 4 in a full tile: in ROWS since MR row pointers advance
-//   per turn, in COLUMNS for the instructions of the loop itself (3 % more speed, 10 % where a core is shared). The
+// Why this tile: see MR and NR in config.ts. p is unrolled by 8 in a full tile, for the instructions of the loop alone:
+//   up to 1 % less time than by 4, 3 to 7 % where a core is shared, which halves the instructions it gets through. The
 //   order written here is the order that engines execute: Binaryen's expression nesting is left out of the build
-//   (asconfig.json), since it gathers the four steps of each accumulator into one chain and spills half of them (31
-//   against 40 GFLOP/s).
+//   (asconfig.json), since it gathers the steps of each accumulator into one chain and spills half of them (31 against
+//   40 GFLOP/s).
 import { MR } from "./config";
-import { fma, storePartial } from "./simd";
+import { RESCALE, storeEdge, storeTile } from "./epilogue";
+import { fma } from "./simd";
 
 @inline export const ROWS: i32 = 0;
 @inline export const COLUMNS: i32 = 1;
-
-@inline export const GEMM: i32 = 0;
-@inline export const SCORES: i32 = 1;
-@inline export const RESCALE: i32 = 2;
 
 /** Weight times value, where a weight of -0 stands for a masked key. */
 @inline
 function guardedFma(guarded: bool, value: v128, weight: v128, acc: v128): v128 {
   return fma(guarded ? v128.andnot(value, i32x4.eq(weight, f32x4.splat(-0.0))) : value, weight, acc);
-}
-
-/** The epilogue of one row: a function, since smaller tiles are edges, whose copies would be a tenth of the binary. */
-function storeEdge(
-  epilogue: i32, c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
-): void {
-  if (epilogue == GEMM) {
-    storeGemm(c, c0, c1, nr, alpha, beta, reads);
-    return;
-  }
-  if (epilogue == SCORES) {
-    v128.store(maxima, f32x4.pmax(v128.load(maxima), c0));
-    v128.store(maxima, f32x4.pmax(v128.load(maxima, 16), c1), 16);
-  } else if (reads) {
-    c0 = fma(v128.load(c), alpha, c0);
-    c1 = fma(v128.load(c, 16), beta, c1);
-  }
-  v128.store(c, c0);
-  v128.store(c, c1, 16);
-}
-
-/**
- * The epilogue of MR rows: which one is asked once a tile, and the maxima meet memory once a tile, not a row (with
- * touchRows up to 5 % less time in products of depth 32 to 128).
- */
-@inline
-function storeTile(
-  epilogue: i32, c: usize, rowC: usize, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
-  c00: v128, c01: v128, c10: v128, c11: v128, c20: v128, c21: v128,
-  c30: v128, c31: v128, c40: v128, c41: v128, c50: v128, c51: v128,
-): void {
-  const r1 = c + rowC, r2 = r1 + rowC, r3 = r2 + rowC, r4 = r3 + rowC, r5 = r4 + rowC;
-  if (epilogue == GEMM) {
-    storeGemm(c, c00, c01, nr, alpha, beta, reads);
-    storeGemm(r1, c10, c11, nr, alpha, beta, reads);
-    storeGemm(r2, c20, c21, nr, alpha, beta, reads);
-    storeGemm(r3, c30, c31, nr, alpha, beta, reads);
-    storeGemm(r4, c40, c41, nr, alpha, beta, reads);
-    if (MR > 5) storeGemm(r5, c50, c51, nr, alpha, beta, reads);
-    return;
-  }
-  if (epilogue == SCORES) {
-    let m0 = f32x4.pmax(v128.load(maxima), c00), m1 = f32x4.pmax(v128.load(maxima, 16), c01);
-    m0 = f32x4.pmax(m0, c10); m1 = f32x4.pmax(m1, c11);
-    m0 = f32x4.pmax(m0, c20); m1 = f32x4.pmax(m1, c21);
-    m0 = f32x4.pmax(m0, c30); m1 = f32x4.pmax(m1, c31);
-    m0 = f32x4.pmax(m0, c40); m1 = f32x4.pmax(m1, c41);
-    if (MR > 5) { m0 = f32x4.pmax(m0, c50); m1 = f32x4.pmax(m1, c51); }
-    v128.store(maxima, m0);
-    v128.store(maxima, m1, 16);
-  } else if (reads) {
-    c00 = fma(v128.load(c), alpha, c00); c01 = fma(v128.load(c, 16), beta, c01);
-    c10 = fma(v128.load(r1), alpha, c10); c11 = fma(v128.load(r1, 16), beta, c11);
-    c20 = fma(v128.load(r2), alpha, c20); c21 = fma(v128.load(r2, 16), beta, c21);
-    c30 = fma(v128.load(r3), alpha, c30); c31 = fma(v128.load(r3, 16), beta, c31);
-    c40 = fma(v128.load(r4), alpha, c40); c41 = fma(v128.load(r4, 16), beta, c41);
-    if (MR > 5) { c50 = fma(v128.load(r5), alpha, c50); c51 = fma(v128.load(r5, 16), beta, c51); }
-  }
-  v128.store(c, c00); v128.store(c, c01, 16);
-  v128.store(r1, c10); v128.store(r1, c11, 16);
-  v128.store(r2, c20); v128.store(r2, c21, 16);
-  v128.store(r3, c30); v128.store(r3, c31, 16);
-  v128.store(r4, c40); v128.store(r4, c41, 16);
-  if (MR > 5) { v128.store(r5, c50); v128.store(r5, c51, 16); }
 }
 
 /**
@@ -108,23 +38,6 @@ function touchRows(a: usize, rowA: usize): void {
   load<i32>(a += rowA);
   load<i32>(a += rowA);
   if (MR > 5) load<i32>(a + rowA);
-}
-
-/** Reads up to 28 bytes past a partial row, which the partial stores discard. */
-export function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool): void {
-  c0 = f32x4.mul(alpha, c0);
-  c1 = f32x4.mul(alpha, c1);
-  if (reads) {
-    c0 = fma(beta, v128.load(c), c0);
-    c1 = fma(beta, v128.load(c, 16), c1);
-  }
-  if (nr < 4) {
-    storePartial(c, c0, nr);
-    return;
-  }
-  v128.store(c, c0);
-  if (nr == 8) v128.store(c, c1, 16);
-  else if (nr > 4) storePartial(c + 16, c1, nr - 4);
 }
 
 /** One tile of `mr` rows; `mr`, `order` and `guarded` are literals and fold away. `next`: rows of the tile after it. */
@@ -142,7 +55,7 @@ function tile(
     let a0 = a, a1 = a + rowA, a2 = a1 + rowA, a3 = a2 + rowA, a4 = a3 + rowA, a5 = a4 + rowA;
     if (mr == MR) { // smaller tiles are edges: their code stays small instead
       touchRows(next, rowA);
-      for (; p >= 4; p -= 4) {
+      for (; p >= 8; p -= 8) {
         b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
         x = v128.load32_splat(a0); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
         x = v128.load32_splat(a1); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
@@ -165,12 +78,40 @@ function tile(
         x = v128.load32_splat(a4, 8); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
         if (mr > 5) { x = v128.load32_splat(a5, 8); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
         b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
-        x = v128.load32_splat(a0, 12); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01); a0 += 16;
-        x = v128.load32_splat(a1, 12); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); a1 += 16;
-        x = v128.load32_splat(a2, 12); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); a2 += 16;
-        x = v128.load32_splat(a3, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); a3 += 16;
-        x = v128.load32_splat(a4, 12); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); a4 += 16;
-        if (mr > 5) { x = v128.load32_splat(a5, 12); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); a5 += 16; }
+        x = v128.load32_splat(a0, 12); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a1, 12); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a2, 12); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a3, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a4, 12); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a5, 12); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0, 16); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a1, 16); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a2, 16); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a3, 16); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a4, 16); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a5, 16); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0, 20); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a1, 20); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a2, 20); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a3, 20); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a4, 20); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a5, 20); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0, 24); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a1, 24); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a2, 24); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a3, 24); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a4, 24); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a5, 24); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a0, 28); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01); a0 += 32;
+        x = v128.load32_splat(a1, 28); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11); a1 += 32;
+        x = v128.load32_splat(a2, 28); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21); a2 += 32;
+        x = v128.load32_splat(a3, 28); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31); a3 += 32;
+        x = v128.load32_splat(a4, 28); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41); a4 += 32;
+        if (mr > 5) { x = v128.load32_splat(a5, 28); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); a5 += 32; }
       }
     }
     for (; p > 0; --p) {
@@ -184,7 +125,39 @@ function tile(
     }
   } else {
     if (mr == MR) {
-      for (; p >= 4; p -= 4) {
+      for (; p >= 8; p -= 8) {
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a, 8); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a, 16); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a, 20); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        a += stepA;
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a, 8); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a, 16); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a, 20); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        a += stepA;
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a, 8); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a, 16); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a, 20); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        a += stepA;
+        b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
+        x = v128.load32_splat(a); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
+        x = v128.load32_splat(a, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);
+        x = v128.load32_splat(a, 8); c20 = fma(x, b0, c20); c21 = fma(x, b1, c21);
+        x = v128.load32_splat(a, 12); c30 = fma(x, b0, c30); c31 = fma(x, b1, c31);
+        x = v128.load32_splat(a, 16); c40 = fma(x, b0, c40); c41 = fma(x, b1, c41);
+        if (mr > 5) { x = v128.load32_splat(a, 20); c50 = fma(x, b0, c50); c51 = fma(x, b1, c51); }
+        a += stepA;
         b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
         x = v128.load32_splat(a); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
         x = v128.load32_splat(a, 4); c10 = fma(x, b0, c10); c11 = fma(x, b1, c11);

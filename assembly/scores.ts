@@ -7,8 +7,9 @@
 // Reads the keys exactly, and the mask as mask.ts does; writes statistics, tile and bias. No other scratch.
 // Edges: those of online-softmax.ts and mask.ts. Lanes past `count` (past the last row) hold what means nothing.
 // Accuracy: part of that of attention (test/attention.test.ts).
+import { SCORES } from "./epilogue";
 import { EMPTY, FULL, firstMixed, maskTile } from "./mask";
-import { ROWS, SCORES, panel } from "./microkernel";
+import { ROWS, panel } from "./microkernel";
 import { NEXT_MAX, ROW_MAX, STATS_BYTES, UNUSED_MAX, maskScores, softmaxTile, takeMaxima } from "./online-softmax";
 import { AttentionParams } from "./params";
 import { capScores } from "./softcap";
