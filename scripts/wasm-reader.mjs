@@ -1,6 +1,6 @@
 import binaryen from "binaryen";
 
-/** Budget of each shipped binary, raw. It travels inside the JavaScript, a third longer as base64. */
+/** Budget of each shipped binary, raw. It travels inside the JavaScript as text (src/wasm-text.ts), a few hundredths longer. */
 export const maxWasmBytes = 60_000;
 
 /**

@@ -9,21 +9,15 @@ export interface Choice {
   reasons: string[];
 }
 
-const shipped: Record<Variant, string | WebAssembly.Module> = { simd, relaxed };
+const shipped: Record<Variant, (() => Uint8Array) | WebAssembly.Module> = { simd, relaxed };
 const sources: { [variant in Variant]?: ModuleSource } = {};
-
-function decodeBase64(text: string): Uint8Array {
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
-  return bytes;
-}
 
 /** The bytes or compiled module of a variant; decoded once. */
 function sourceOf(variant: Variant): ModuleSource {
   const module = shipped[variant];
-  sources[variant] ??= typeof module === "string" ? decodeBase64(module) : module;
-  return sources[variant];
+  const source = sources[variant] ?? (module instanceof Function ? module() : module);
+  sources[variant] = source;
+  return source;
 }
 
 /** True if the engine has every instruction of the variant. A module that is compiled already has passed. */

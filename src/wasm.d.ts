@@ -1,3 +1,3 @@
-/** What "#wasm" gives: the shipped modules, inline as base64 text or compiled by the platform. */
-export declare const simd: string | WebAssembly.Module;
-export declare const relaxed: string | WebAssembly.Module;
+/** What "#wasm" gives: the shipped modules, as what decodes the text inside the JavaScript or compiled by the platform. */
+export declare const simd: (() => Uint8Array) | WebAssembly.Module;
+export declare const relaxed: (() => Uint8Array) | WebAssembly.Module;
