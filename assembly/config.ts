@@ -12,7 +12,10 @@ export const MR: i32 = ASC_FEATURE_RELAXED_SIMD ? 6 : 5;
 /** Columns of a register tile: two 128-bit vectors. Not a knob: the kernels spell it as 8, 16, 32 and << 5. */
 export const NR: i32 = 8;
 
-/** Depth of a packed panel of B: KC x NR floats = 8 KiB, a sixth of a 48 KiB L1 cache. npm run bench -- gemm */
+/**
+ * Depth of a packed panel of B, a multiple of the 8 steps that microkernel.ts unrolls: KC x NR floats = 8 KiB, a sixth
+ * of a 48 KiB L1 cache. npm run bench -- gemm
+ */
 export const KC: i32 = 256;
 
 /**
@@ -47,14 +50,15 @@ export const FEW_ROWS_SUMS: i32 = 16384;
 export const BLOCK_Q: i32 = 64;
 
 /**
- * Keys of one step of the online softmax: a multiple of MR (5, 6), NR and the 8 or 16 keys of dotRows; scores and bias,
- * BLOCK_K x NR floats each, stay in L1. 120 and 144 cost 2 to 5 % more. npm run bench -- attention
+ * Keys of one step of the online softmax: a multiple of MR (5, 6), of 8 (NR, and the steps that microkernel.ts unrolls)
+ * and of the 8 or 16 keys of dotRows; scores and bias, BLOCK_K x NR floats each, stay in L1. 120 and 144 cost 2 to 5 %
+ * more, 288 to 480 as much. npm run bench -- attention
  */
 export const BLOCK_K: i32 = 240;
 
 /**
- * Keys of one step of the backward: a multiple of MR (5, 6). Weights and their gradients, BACKWARD_K x BLOCK_Q floats
- * each, share L2 with the block of queries. npm run bench -- backward
+ * Keys of one step of the backward: a multiple of MR (5, 6) and of the 8 steps that microkernel.ts unrolls. Weights and
+ * their gradients, BACKWARD_K x BLOCK_Q floats each, share L2 with the block of queries. npm run bench -- backward
  */
 export const BACKWARD_K: i32 = 120;
 

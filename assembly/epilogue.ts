@@ -3,9 +3,9 @@
 //   GEMM    c = alpha * acc + beta * c on the first `nr` columns; c is read only where `reads` (beta != 0);
 //   SCORES  c = acc, and the 8 running maxima at `maxima` take in every row (NaN is passed over: it shows in the sums);
 //   RESCALE c = c * (alpha, beta) + acc, the factors of the first and the last four columns; without `reads` c = acc.
-// C: row i at c + i * rowC bytes. Writes 8 floats of it (GEMM `nr`), SCORES 8 of `maxima` too; reads C where that says
-//   so, up to 28 bytes past a partial row.
-// Accuracy: one rounding of each product and sum (fma in simd.ts).
+// C: row i at c + i * rowC bytes, nr from 1 to 8. Writes 8 floats of a row (GEMM nr), SCORES 8 of `maxima` as well;
+//   reads C only where `reads`, and then whole vectors: up to 28 bytes past a partial row. No scratch.
+// Accuracy: alpha * acc is rounded, what is added to it is one multiply-add (fma in simd.ts); test/matmul.test.ts.
 import { MR } from "./config";
 import { fma, storePartial } from "./simd";
 
@@ -13,7 +13,7 @@ import { fma, storePartial } from "./simd";
 @inline export const SCORES: i32 = 1;
 @inline export const RESCALE: i32 = 2;
 
-/** GEMM of one row. What it reads past a partial one the partial stores discard. */
+/** GEMM of one row. Of a partial one it reads more than it stores. */
 export function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool): void {
   c0 = f32x4.mul(alpha, c0);
   c1 = f32x4.mul(alpha, c1);
@@ -30,7 +30,7 @@ export function storeGemm(c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, be
   else if (nr > 4) storePartial(c + 16, c1, nr - 4);
 }
 
-/** The epilogue of one row: a function, since smaller tiles are edges, whose copies would be a tenth of the binary. */
+/** What storeTile does, for one row: a function, since copies of it in the edges would be a tenth of the binary. */
 export function storeEdge(
   epilogue: i32, c: usize, c0: v128, c1: v128, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,
 ): void {
@@ -49,10 +49,7 @@ export function storeEdge(
   v128.store(c, c1, 16);
 }
 
-/**
- * The epilogue of MR rows: which one is asked once a tile, and the maxima meet memory once a tile, not a row (with
- * touchRows up to 5 % less time in products of depth 32 to 128).
- */
+/** MR rows: which epilogue is asked once a tile and not a row, and the maxima meet memory once. */
 @inline
 export function storeTile(
   epilogue: i32, c: usize, rowC: usize, nr: i32, alpha: v128, beta: v128, reads: bool, maxima: usize,

@@ -7,12 +7,13 @@
 // C: row i at c + i * rowC bytes. What happens to it is the epilogue's (epilogue.ts).
 // GUARDED (RESCALE only): B holds weights, and a weight of -0 marks a masked key: such a lane takes 0 for the value,
 //   so NaN or Infinity behind a mask cannot leak through 0 * NaN.
-// Reads: A exactly, B whole rows of 8 (up to READ_SLACK past a tensor's end). Order: p ascending, one accumulator each.
+// Reads: A exactly, B whole rows of 8, up to READ_SLACK past a tensor's end. No scratch.
+// Order: p ascending, one accumulator each. Accuracy: k multiply-adds (fma in simd.ts), then the epilogue.
 // Why this tile: see MR and NR in config.ts. p is unrolled by 8 in a full tile, for the instructions of the loop alone:
-//   up to 1 % less time than by 4, 3 to 7 % where a core is shared, which halves the instructions it gets through. The
-//   order written here is the order that engines execute: Binaryen's expression nesting is left out of the build
+//   3 to 7 % less time than by 4 where a core is shared and gets through half as many, up to 1 % elsewhere. The order
+//   written here is the order that engines execute: Binaryen's expression nesting is left out of the build
 //   (asconfig.json), since it gathers the steps of each accumulator into one chain and spills half of them (31 against
-//   40 GFLOP/s).
+//   40 GFLOP/s). npm run bench -- gemm
 import { MR } from "./config";
 import { RESCALE, storeEdge, storeTile } from "./epilogue";
 import { fma } from "./simd";
@@ -27,8 +28,9 @@ function guardedFma(guarded: bool, value: v128, weight: v128, acc: v128): v128 {
 }
 
 /**
- * Reads the first line of each of MR rows, for the cache alone: the rows of the next tile, which no prefetcher foresees
- * (its pattern is a row). Attention of 1024 x 64 takes 2 % less time, of 1024 x 128 5 %.
+ * Reads the first element of each of MR rows, so that their lines are in the cache: the rows of the full tile after
+ * this one, or its own where there is none. Prefetchers follow a row and not the step to the next: attention takes 2 to
+ * 5 % less time (1 % more of it if called before the tile and not inside). npm run bench -- attention
  */
 @inline
 function touchRows(a: usize, rowA: usize): void {
@@ -40,7 +42,7 @@ function touchRows(a: usize, rowA: usize): void {
   if (MR > 5) load<i32>(a + rowA);
 }
 
-/** One tile of `mr` rows; `mr`, `order` and `guarded` are literals and fold away. `next`: rows of the tile after it. */
+/** One tile of `mr` rows; `mr`, `order`, `guarded` are literals and fold away. `next`: what touchRows reads in ROWS. */
 @inline
 function tile(
   mr: i32, order: i32, epilogue: i32, guarded: bool,
@@ -54,7 +56,7 @@ function tile(
   if (order == ROWS) {
     let a0 = a, a1 = a + rowA, a2 = a1 + rowA, a3 = a2 + rowA, a4 = a3 + rowA, a5 = a4 + rowA;
     if (mr == MR) { // smaller tiles are edges: their code stays small instead
-      touchRows(next, rowA);
+      if (k > 0) touchRows(next, rowA);
       for (; p >= 8; p -= 8) {
         b0 = v128.load(b); b1 = v128.load(b, 16); b += stepB;
         x = v128.load32_splat(a0); c00 = fma(x, b0, c00); c01 = fma(x, b1, c01);
@@ -250,7 +252,7 @@ function tiles(
     c += rowC << 1;
     rows -= 2;
   }
-  if (rows >= 1) {
+  if (rows > 0) {
     tile(1, order, epilogue, false, k, a, rowA, stepA, b, stepB, c, rowC, nr, alpha, beta, reads, maxima, a);
   }
 }

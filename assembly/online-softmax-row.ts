@@ -88,12 +88,17 @@ export function softmaxRow(keys: i32, scores: usize, stats: usize): void {
 
 /** Takes the sink (-Infinity: none) into maximum and sum; the factor becomes what finishes the row. */
 export function closeRowSum(stats: usize, sink: f32): void {
-  const rowMax = f32.load(stats), rowSum = f32.load(stats + SUM_AT), next = rowMax < sink ? sink : rowMax;
-  const m = f32x4.splat(next == -Infinity ? 0 : next);
-  const kept = sink == -Infinity ? f32x4.splat(1) : expNonPositive(f32x4.sub(f32x4.splat(rowMax), m), SMALLEST_NORMAL);
-  const term = expNonPositive(f32x4.sub(f32x4.splat(sink), m), SMALLEST_NORMAL);
-  const sum = f32x4.extract_lane(fma(f32x4.splat(rowSum), kept, term), 0);
+  const rowMax = f32.load(stats), rowSum = f32.load(stats + SUM_AT);
+  let next = rowMax, sum = rowSum, kept: f32 = 1;
+  if (sink != -Infinity) {
+    next = rowMax < sink ? sink : rowMax;
+    const m: f32 = next == -Infinity ? 0 : next; // no key and a sink of NaN
+    const rest = expNonPositive(f32x4.splat(rowMax - m), SMALLEST_NORMAL);
+    const term = expNonPositive(f32x4.splat(sink - m), SMALLEST_NORMAL);
+    sum = f32x4.extract_lane(fma(f32x4.splat(rowSum), rest, term), 0);
+    kept = f32x4.extract_lane(rest, 0);
+  }
   f32.store(stats, next);
   f32.store(stats + SUM_AT, sum);
-  f32.store(stats + FACTOR_AT, f32x4.extract_lane(kept, 0) * (rowSum == 0 ? 0 : 1 / sum));
+  f32.store(stats + FACTOR_AT, kept * (rowSum == 0 ? 0 : 1 / sum));
 }

@@ -88,7 +88,7 @@ export function closeSums(stats: usize, sink: f32): void {
     const at = stats + half;
     const rowMax = v128.load(at + ROW_MAX), rowSum = v128.load(at + ROW_SUM);
     let next = rowMax, sum = rowSum, kept = f32x4.splat(1);
-    if (sink != -Infinity) {
+    if (sink != -Infinity) { // without one they stand
       next = f32x4.pmax(rowMax, f32x4.splat(sink));
       const m = finiteMax(next);
       kept = expNonPositive(f32x4.sub(rowMax, m), SMALLEST_NORMAL);

@@ -4,6 +4,7 @@
 //   packColumns  B(p, j) at b + p * rowB + 4 j: rows in place
 //   packRows     B(p, j) at b + j * rowB + 4 p: transposed, times alpha (also scale * Q^T of a panel of queries)
 // Writes k * 32 bytes at `packed`, 16-byte aligned. Reads b exactly.
+// Accuracy: one rounding by alpha, none where it is 1.
 import { loadPartial, storeTransposed4 } from "./simd";
 
 /** Panel of `count` <= 8 contiguous columns of a row-major matrix. */
@@ -50,13 +51,12 @@ function packFourRows(k: i32, count: i32, alpha: f32, b: usize, rowB: usize, pac
   for (; p < k; p += 4) {
     const at = <usize>p << 2;
     const left = k - p;
-    let r0 = zero, r1 = zero, r2 = zero, r3 = zero;
+    let r0 = zero, r1 = zero, r2 = zero; // the fourth row is one of a whole square or none
     if (left >= 4) {
       if (count > 0) r0 = f32x4.mul(factor, v128.load(b + at));
       if (count > 1) r1 = f32x4.mul(factor, v128.load(b1 + at));
       if (count > 2) r2 = f32x4.mul(factor, v128.load(b2 + at));
-      if (count > 3) r3 = f32x4.mul(factor, v128.load(b3 + at));
-      storeTransposed4(true, packed, 32, r0, r1, r2, r3);
+      storeTransposed4(true, packed, 32, r0, r1, r2, zero);
       packed += 128;
     } else {
       for (let i = 0; i < left; ++i) {

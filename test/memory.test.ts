@@ -239,6 +239,28 @@ describeVariants("memory", (runtime, variant) => {
     expect(reads).toBe(1);
   });
 
+  it("reads nothing of an empty operand, even one that stands at the end of the memory", () => {
+    const own = fresh();
+    const q = filled([16, 8]);
+    const backward = (value: Tensor) => {
+      const empty = { data: new Float32Array(0), shape: [16, 0] };
+      const { out, lse } = own.scaledDotProductAttention(q, q, empty, { returnLse: true });
+      return own.scaledDotProductAttentionBackward({
+        dOut: empty,
+        dLse: lse,
+        query: q,
+        key: q,
+        value,
+        out,
+        lse,
+      });
+    };
+    const want = backward({ data: new Float32Array(0), shape: [16, 0] });
+    const { buffer } = own.tensor([4]).data;
+    const atEnd = { data: new Float32Array(buffer, buffer.byteLength, 0), shape: [16, 0] };
+    expect(backward(atEnd).dQuery.data).toEqual(want.dQuery.data);
+  });
+
   it("takes subarrays at odd offsets and views of another realm", () => {
     const backing = filled([64]).data;
     const at = (offset: number) => ({ data: backing.subarray(offset, offset + 6), shape: [2, 3] });
