@@ -1,6 +1,6 @@
 import binaryen from "binaryen";
 
-/** Budget of each shipped binary, raw. It travels inside the JavaScript as text (src/wasm-text.ts), a few hundredths longer. */
+/** Budget of each shipped binary, raw. In the JavaScript it is text (src/wasm-text.ts), 3 % longer. */
 export const maxWasmBytes = 60_000;
 
 /**

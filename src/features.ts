@@ -15,7 +15,7 @@ const sources: { [variant in Variant]?: ModuleSource } = {};
 /** The bytes or compiled module of a variant; decoded once. */
 function sourceOf(variant: Variant): ModuleSource {
   const module = shipped[variant];
-  const source = sources[variant] ?? (module instanceof Function ? module() : module);
+  const source = sources[variant] ?? (typeof module === "function" ? module() : module);
   sources[variant] = source;
   return source;
 }
