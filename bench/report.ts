@@ -46,6 +46,10 @@ export function createReport(facts: Readonly<Record<string, string>>): Report {
   };
 }
 
+/** An argument as a shell reads it. */
+const quoted = (argument: string): string =>
+  /^[\w.,=/-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
+
 /** Date, machine, engine and command line: a number without them says nothing. */
 export function runFacts(): Record<string, string> {
   const { name, version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
@@ -55,7 +59,7 @@ export function runFacts(): Record<string, string> {
     date: new Date().toISOString(),
     cpu: `${cpus()[0]?.model.trim() ?? "unknown"}, ${availableParallelism()} cores`,
     engine: `Node ${process.version}, V8 ${process.versions.v8}`,
-    command: ["node", script, ...process.argv.slice(2)].join(" "),
+    command: ["node", script, ...process.argv.slice(2).map(quoted)].join(" "),
   };
 }
 

