@@ -44,6 +44,12 @@ export const FEW_ROWS: i32 = 32;
 export const FEW_ROWS_SUMS: i32 = 16384;
 
 /**
+ * Rows ahead of those being added whose lines are asked for: 8 KiB of values of 128 floats. One query over 2048 keys
+ * that come from memory takes 2 to 7 % less time; 32 and 64 rows are as good. npm run bench -- cache
+ */
+export const TOUCH_ROWS: i32 = 16;
+
+/**
  * Query rows that share one pass over the keys: BLOCK_Q/NR panels reuse a block of K and V while it is in cache.
  * npm run bench -- attention
  */

@@ -10,6 +10,7 @@
 //     share eight of B; one alone walks down the four quarters of B's rows at once.
 // Reads B up to READ_SLACK past its end. n = 0, m = 0 and k = 0 (C = 0) are fine. No scratch.
 // Order: p ascending from 0, one multiply-add each, so every element has the bits that a micro-kernel tile gives it.
+import { TOUCH_ROWS } from "./config";
 import { fma } from "./simd";
 
 @inline
@@ -96,12 +97,21 @@ export function streamRows(
   addRows(m, n, k, a, rowA, stepA, b, rowB, c, rowC);
 }
 
-/** c += A B: what streamRows does to sums that have begun. */
+/**
+ * c += A B: what streamRows does to sums that have begun. The first two lines of the row TOUCH_ROWS ahead are read for
+ * the cache alone: the prefetcher stops at the end of a page, and so it begins with the next in time.
+ */
 export function addRows(
   m: i32, n: i32, k: i32, a: usize, rowA: usize, stepA: usize, b: usize, rowB: usize, c: usize, rowC: usize,
 ): void {
+  const touched = n >= 32 ? k - TOUCH_ROWS : 0; // a row of fewer is no two lines
   let p = 0;
   for (; p + 4 <= k; p += 4, a += 4 * stepA, b += 4 * rowB) {
+    if (p < touched) {
+      const ahead = b + <usize>TOUCH_ROWS * rowB;
+      load<i32>(ahead);
+      load<i32>(ahead, 64);
+    }
     let i = 0;
     for (; i + 2 <= m; i += 2) addFourTwice(n, a + <usize>i * rowA, rowA, stepA, b, rowB, c + <usize>i * rowC, rowC);
     if (i < m) addFour(n, a + <usize>i * rowA, stepA, b, rowB, c + <usize>i * rowC);
