@@ -1,16 +1,13 @@
 // Where each query stands against the keys, how far it sees from there, and how many keys count: queryOffset,
 // causalAlignment, windowSize, kvLengths.
 import type { Problem } from "./attention-problem.ts";
-import { describe, MAX_AXIS, refuseNumber } from "./shapes.ts";
+import { describe, MAX_AXIS, readInt32Array, refuseNumber } from "./shapes.ts";
 import type { Core } from "./tensor.ts";
 import type { AttentionOptions } from "./types/attention.ts";
 
-/** A copy of an Int32Array with one entry for each batch, so that no view is read after memory has grown. */
+/** A copy of an Int32Array with one entry for each batch. */
 function readPerBatch(fn: string, name: string, value: unknown, batch: number, orElse = ""): Int32Array {
-  if (!ArrayBuffer.isView(value) || Object.prototype.toString.call(value) !== "[object Int32Array]") {
-    throw new TypeError(`${fn}: ${name} must be ${orElse}an Int32Array, got ${describe(value)}`);
-  }
-  const copy = new Int32Array(value as Int32Array);
+  const copy = readInt32Array(fn, name, value, orElse);
   if (copy.length !== batch) {
     throw new RangeError(
       `${fn}: ${name} must hold one entry for each of ${batch} batches, got ${copy.length}`,

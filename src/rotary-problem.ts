@@ -6,6 +6,7 @@ import {
   describe,
   fail,
   readFlag,
+  readInt32Array,
   readInteger,
   readLayout,
   refuseNumber,
@@ -75,10 +76,7 @@ export interface TableRows {
 }
 
 function readIds(fn: string, value: unknown, { batch, length }: Rows, count: number): TableRows {
-  if (!ArrayBuffer.isView(value) || Object.prototype.toString.call(value) !== "[object Int32Array]") {
-    throw new TypeError(`${fn}: positionIds must be an Int32Array, got ${describe(value)}`);
-  }
-  const ids = new Int32Array(value as Int32Array); // no view is read after memory has grown
+  const ids = readInt32Array(fn, "positionIds", value);
   if (ids.length !== length && ids.length !== batch * length) {
     throw new RangeError(
       `${fn}: positionIds must hold one entry for each of ${length} tokens, or of ${batch} times as many, got ${ids.length}`,

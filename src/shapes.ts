@@ -155,6 +155,14 @@ export function readNumber(fn: string, name: string, value: unknown, fallback: n
   return value;
 }
 
+/** A copy of an Int32Array of any realm, so that no view is read after memory has grown. */
+export function readInt32Array(fn: string, name: string, value: unknown, orElse = ""): Int32Array {
+  if (!ArrayBuffer.isView(value) || Object.prototype.toString.call(value) !== "[object Int32Array]") {
+    throw new TypeError(`${fn}: ${name} must be ${orElse}an Int32Array, got ${describe(value)}`);
+  }
+  return new Int32Array(value as Int32Array);
+}
+
 /** The integer, which must be from `min` to `max`. */
 export function readInteger(fn: string, name: string, value: unknown, min: number, max = Infinity): number {
   if (!Number.isInteger(value) || (value as number) < min || (value as number) > max) {

@@ -27,8 +27,10 @@ export function decodeModule(order: string, text: string, length: number): Uint8
   let i = 0;
   for (; i < text.length && decoded < length; i++) {
     let rank = places[text.charCodeAt(i)] ?? 255;
-    if (rank >= SINGLES)
-      rank += (rank - SINGLES) * (ALPHABET.length - 1) + (places[text.charCodeAt(++i)] ?? 255);
+    if (rank >= SINGLES) {
+      const second = places[text.charCodeAt(++i)] ?? 255;
+      rank = SINGLES + (rank - SINGLES) * ALPHABET.length + second;
+    }
     if (rank > 255) break;
     bytes[decoded++] = byRank.charCodeAt(rank);
   }
